@@ -1,0 +1,111 @@
+# Every target sets up what it needs, and does again only what has changed.
+#   make test PYTHON=python3.12     which interpreter the virtual environment is made with
+#   make test JOBS=8                how many compilers run at a time
+#   make run ARGS="--help"          options of the experiment
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+JOBS ?= 2
+ARGS ?=
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+
+DEV := .venv/.ready-dev
+DOCS := .venv/.ready-docs
+PACKAGE := .venv/.ready-package
+SITE_PACKAGES = $(shell .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+
+# Directories are listed too: their time changes when a file is added or deleted.
+SOURCES := $(shell find include src python cmake -not -path '*/.*' -not -path '*/__pycache__*' 2>/dev/null) CMakeLists.txt pyproject.toml
+CPP := $(shell find src python/src -name '*.cpp' 2>/dev/null)
+CPP_ALL := $(shell find include src python/src tests benchmarks examples -name '*.[ch]pp' 2>/dev/null)
+HEADERS := $(filter %.hpp,$(CPP_ALL))
+PYTHON_DIRS := $(wildcard python benchmarks docs examples experiments tests tools)
+MYPY_DIRS := $(wildcard python/altdiff benchmarks experiments tools)
+SHELL_FILES := .ci/run $(wildcard tools/*.sh tests/find_package/*.sh)
+
+.PHONY: help run test format lint docs bench tsan clean setup package test-cpp-build test-cpp test-python tidy
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(PACKAGE) ## train a network through an optimisation layer; writes out/report.html
+	@python -m experiments.energy $(ARGS)
+
+test: ## all tests, C++ (address and undefined-behaviour sanitizers) and Python, with wall times
+	@+MAKE="$(MAKE)" tools/test.sh
+
+format: $(DEV) ## format C++ and Python in place
+	@clang-format -i $(CPP_ALL)
+	@ruff check --quiet --select I --fix $(PYTHON_DIRS)
+	@ruff format --quiet $(PYTHON_DIRS)
+
+lint: $(PACKAGE) ## formatting, clang-tidy, ruff, mypy, shellcheck, equation tags, shape of the tree
+	@clang-format --dry-run -Werror $(CPP_ALL)
+	@ruff check --quiet $(PYTHON_DIRS)
+	@ruff format --quiet --check $(PYTHON_DIRS)
+	@mypy --strict --no-error-summary $(MYPY_DIRS)
+	@shellcheck $(SHELL_FILES)
+	@python tools/check_tags.py
+	@python tools/check_tree.py
+	@$(MAKE) -j$(JOBS) tidy
+	@echo "lint: clean"
+
+docs: $(PACKAGE) $(DOCS) ## the documentation, into docs/_build/html; a warning is an error
+	@sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(PACKAGE) ## time and error of the layer, in ratio to one Cholesky factorisation
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks.layer $(ARGS)
+
+tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
+	@cmake --build --preset tsan
+	@ctest --preset tsan
+
+clean: ## remove everything built; keeps the virtual environment
+	@rm -rf build out docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The parts of `make test`.
+setup: $(DEV) ; @:
+package: $(PACKAGE) ; @:
+test-cpp-build: build/dev/build.ninja
+	@cmake --build --preset dev
+test-cpp:
+	@ctest --preset dev
+test-python: $(PACKAGE)
+	@python -m pytest -q $(ARGS)
+
+$(DEV): requirements/dev.txt
+	@echo "Setting up .venv: about 1 GB, a minute or more the first time ..."
+	@test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	@.venv/bin/python -m pip install -q -r $<
+	@touch $@
+
+$(DOCS): requirements/docs.txt $(DEV)
+	@.venv/bin/python -m pip install -q -r $<
+	@touch $@
+
+$(PACKAGE): $(SOURCES) $(DEV)
+	@echo "Building and installing the Python package ..."
+	@.venv/bin/python -m pip install -q --no-build-isolation --no-deps -Cbuild-dir=build/python .
+	@touch $@
+
+build/%/build.ninja: CMakePresets.json $(DEV)
+	@cmake --preset $* -DCMAKE_PREFIX_PATH="$(SITE_PACKAGES)"
+	@touch $@
+
+# One stamp a file, so that only what changed is checked again.
+TIDY := $(CPP:%=build/lint/%.ok)
+tidy: $(TIDY) ; @:
+build/lint/python/%.ok: DATABASE := build/python
+build/lint/%.ok: DATABASE := build/dev
+$(TIDY): build/lint/%.ok: % $(HEADERS) .clang-tidy | build/dev/build.ninja $(PACKAGE)
+	@mkdir -p $(@D)
+	@echo "clang-tidy $<"
+	@clang-tidy --quiet -p $(DATABASE) $< 2>$@.log || { cat $@.log; exit 1; }
+	@touch $@

@@ -1,0 +1,1 @@
+"""Benchmarks: time, always with the error beside it."""

@@ -1,0 +1,26 @@
+# altdiff_add_library(name [options...]): the whole core as a library; the Python package builds it once for every
+# instruction set.
+configure_file(src/linalg/blas.hpp.in "${PROJECT_BINARY_DIR}/generated/linalg/blas.hpp" @ONLY)
+
+file(GLOB_RECURSE ALTDIFF_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*.cpp")
+
+set(ALTDIFF_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+if(ALTDIFF_WARNINGS_AS_ERRORS)
+  list(APPEND ALTDIFF_WARNINGS -Werror)
+endif()
+
+function(altdiff_add_library name)
+  add_library(${name} STATIC ${ALTDIFF_SOURCES})
+  target_include_directories(
+    ${name}
+    PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>"
+    PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/generated")
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_compile_definitions(${name} PRIVATE ALTDIFF_VERSION="${PROJECT_VERSION}")
+  target_compile_options(${name} PRIVATE ${ALTDIFF_WARNINGS} ${ARGN})
+  target_link_libraries(${name} PUBLIC Eigen3::Eigen altdiff::blas)
+  if(ALTDIFF_SANITIZE)
+    target_compile_options(${name} PUBLIC -fsanitize=${ALTDIFF_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${name} PUBLIC -fsanitize=${ALTDIFF_SANITIZE})
+  endif()
+endfunction()

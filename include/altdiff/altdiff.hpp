@@ -1,0 +1,10 @@
+#pragma once
+
+#include <altdiff/alternating_differentiation.hpp>
+#include <altdiff/derivatives.hpp>
+#include <altdiff/objective.hpp>
+#include <altdiff/problem.hpp>
+#include <altdiff/settings.hpp>
+#include <altdiff/solution.hpp>
+#include <altdiff/solve.hpp>
+#include <altdiff/version.hpp>

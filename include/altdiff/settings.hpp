@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <string>
+
+namespace altdiff {
+
+enum class Method {
+  Auto,         ///< the engine that serves the problem
+  Alternating,  ///< ADMM, as in the paper, with adaptive penalty
+};
+
+struct Settings {
+  double tolerance = 1e-8;           ///< bounds the residuals (R1), (R2) and the gap (R3)
+  double gradient_tolerance = 1e-8;  ///< bounds the residual (R4) of derivatives
+  int max_iterations = 10000;        ///< rounds of the alternating engine
+  double time_limit = std::numeric_limits<double>::infinity();  ///< seconds
+  Method method = Method::Auto;
+  int num_threads = 0;  ///< of BLAS for one large problem; 0: all that this process may use
+  double rho = 0.1;     ///< first penalty of the alternating engine; it adapts
+  bool finish = true;   ///< refine the engine's point to machine precision on its active set
+  std::function<void(const std::string&)> log{};  ///< receives one line per report of progress; empty: silence
+};
+
+}  // namespace altdiff

@@ -1,0 +1,27 @@
+"""altdiff: quadratic programs as differentiable layers.
+
+    minimise 1/2 x'Px + q'x   subject to   G x <= h,  A x = b,  lb <= x <= ub
+
+`solve_qp` takes NumPy arrays and scipy.sparse matrices; `altdiff.torch` holds the PyTorch layers.
+"""
+
+from altdiff._errors import SolveError
+from altdiff._native import core as _core
+from altdiff._paper import Entropy, alternating_differentiation
+from altdiff._solution import Gradient, Solution, Tangent
+from altdiff._solve import solve_qp
+from altdiff._status import Status
+
+__version__: str = _core.build_info()["version"]
+
+__all__ = [
+    "Entropy",
+    "Gradient",
+    "Solution",
+    "SolveError",
+    "Status",
+    "Tangent",
+    "__version__",
+    "alternating_differentiation",
+    "solve_qp",
+]

@@ -1,0 +1,76 @@
+"""Turns whatever a user passes into float64 arrays, never writing to it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import sparray, spmatrix
+
+    Array: TypeAlias = NDArray[np.float64]
+    SparseMatrix: TypeAlias = sparray | spmatrix
+    MatrixLike: TypeAlias = ArrayLike | SparseMatrix
+
+# A float64 array or, for P, G and A, a csc matrix. scipy's types differ too much between versions to name it.
+Block: TypeAlias = Any
+
+
+def is_sparse(value: object) -> bool:
+    """Whether `value` is a scipy.sparse matrix, without importing scipy where nobody else did."""
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(value))
+
+
+def real_array(name: str, value: object) -> Array:
+    """`value` as a C-contiguous float64 array; a copy only where one is needed."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array of real numbers: {error}") from error
+    _require_real(name, array.dtype)
+    return np.asarray(array, dtype=np.float64, order="C")
+
+
+def sparse_matrix(name: str, value: Any) -> Block:
+    """`value` as a csc matrix with sorted indices, duplicates summed; a copy unless it is one already."""
+    from scipy.sparse import csc_array, csc_matrix, sparray
+
+    if len(value.shape) != 2:
+        raise ValueError(f"{name} must be a matrix when it is sparse, got shape {value.shape}")
+    _require_real(name, value.dtype)
+    # scipy's arrays and matrices multiply differently: whoever passes one kind gets gradients of that kind.
+    kind: Any = csc_array if isinstance(value, sparray) else csc_matrix
+    matrix = kind(value, dtype=np.float64)
+    canonical = matrix.has_canonical_format
+    # The core takes writable arrays only, although it never writes to them.
+    if not canonical or not all(
+        part.flags.writeable for part in (matrix.data, matrix.indices, matrix.indptr)
+    ):
+        matrix = matrix.copy()
+    if not canonical:
+        matrix.sum_duplicates()
+    return matrix
+
+
+def full_csc(array: Array) -> Block:
+    """A dense matrix as csc with every entry stored, zeros too: its gradient is then dense again."""
+    from scipy.sparse import csc_matrix
+
+    rows, columns = array.shape
+    indices = np.tile(np.arange(rows, dtype=np.int32), columns)
+    starts = np.arange(columns + 1, dtype=np.int32) * rows
+    return csc_matrix((array.T.flatten(), indices, starts), shape=(rows, columns))
+
+
+def on_pattern(matrix: Block, data: Array) -> Block:
+    """The csc matrix with the stored entries of `matrix` and other values."""
+    return type(matrix)((data, matrix.indices, matrix.indptr), shape=matrix.shape, copy=True)
+
+
+def _require_real(name: str, dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be real numbers, got dtype {dtype}")

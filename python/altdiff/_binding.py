@@ -1,0 +1,134 @@
+"""What the native module offers, as types: it is built twice, so neither build can serve as the type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from altdiff._arrays import Block
+
+if TYPE_CHECKING:
+    from altdiff._arrays import Array
+
+# The eight fields in order; None where absent.
+Blocks: TypeAlias = tuple[Block, Block, Block, Block, Block, Block, Block, Block]
+Point: TypeAlias = "tuple[Array, Array, Array, Array]"
+
+
+class NativeSettings(Protocol):
+    """The core's settings, checked."""
+
+
+class NativeSolution(Protocol):
+    """One solved instance, which owns what its derivatives need."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def y(self) -> Array: ...
+    @property
+    def z(self) -> Array: ...
+    @property
+    def z_box(self) -> Array: ...
+    @property
+    def objective(self) -> float: ...
+    @property
+    def status(self) -> Any: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def primal_residual(self) -> float: ...
+    @property
+    def dual_residual(self) -> float: ...
+    @property
+    def duality_gap(self) -> float: ...
+    @property
+    def degenerate(self) -> bool: ...
+    @property
+    def unique(self) -> bool: ...
+    @property
+    def margin(self) -> float: ...
+
+    def vjp(self, x_bar: Block, y_bar: Block, z_bar: Block, z_box_bar: Block) -> Blocks: ...
+    def jvp(
+        self, P: Block, q: Block, G: Block, h: Block, A: Block, b: Block, lb: Block, ub: Block
+    ) -> Point: ...
+    def jacobian(self, field: str) -> Array: ...
+
+
+class NativeResult(Protocol):
+    """What the paper's algorithm returns."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def y(self) -> Array: ...
+    @property
+    def z(self) -> Array: ...
+    @property
+    def jacobian(self) -> Array: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def converged(self) -> bool: ...
+    @property
+    def trace(self) -> dict[str, Array] | None: ...
+
+
+class NativeObjective(Protocol):
+    """A problem on which the paper's algorithm runs."""
+
+    def alternating_differentiation(
+        self,
+        wrt: str | None,
+        tangent: Blocks | None,
+        rho: float,
+        tolerance: float,
+        stopping: str,
+        max_iterations: int,
+        trace: bool,
+    ) -> NativeResult: ...
+
+
+class NativeProblem(NativeObjective, Protocol):
+    """One quadratic program, checked and copied."""
+
+    def solve(self, settings: NativeSettings, initial: Point | None) -> NativeSolution: ...
+
+
+class NativeQuadratic(Protocol):
+    """Constructor of a quadratic program."""
+
+    def __call__(
+        self, P: Block, q: Block, G: Block, h: Block, A: Block, b: Block, lb: Block, ub: Block
+    ) -> NativeProblem: ...
+
+
+class NativeEntropy(Protocol):
+    """Constructor of the problem whose objective is -y'x + sum x log x."""
+
+    def __call__(
+        self, y: Block, G: Block, h: Block, A: Block, b: Block, lb: Block, ub: Block
+    ) -> NativeObjective: ...
+
+
+class NativeSettingsType(Protocol):
+    """Constructor of settings, by keyword."""
+
+    def __call__(self, **settings: float | bool | str) -> NativeSettings: ...
+
+
+class Core(Protocol):
+    """The native module."""
+
+    @property
+    def Settings(self) -> NativeSettingsType: ...
+    @property
+    def DenseProblem(self) -> NativeQuadratic: ...
+    @property
+    def SparseProblem(self) -> NativeQuadratic: ...
+    @property
+    def DenseEntropyProblem(self) -> NativeEntropy: ...
+    @property
+    def SparseEntropyProblem(self) -> NativeEntropy: ...
+    def build_info(self) -> dict[str, Any]: ...
+    def cpu_supports_v3(self) -> bool: ...

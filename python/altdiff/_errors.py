@@ -1,0 +1,62 @@
+"""The error of a layer that must not go on with an unsolved instance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from altdiff._status import Status
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NAMED = 10  # instances named in a message; a batch may hold thousands
+
+_ADVICE = {
+    Status.MAX_ITERATIONS: "raise max_iterations, or loosen tolerance",
+    Status.TIME_LIMIT: "raise time_limit, or loosen tolerance",
+    Status.PRIMAL_INFEASIBLE: "no x satisfies the constraints: check A, b, G, h, lb and ub, "
+    "or soften a constraint with a slack variable",
+    Status.DUAL_INFEASIBLE: "the objective is unbounded below: add bounds, "
+    "or a small multiple of the identity to P",
+    Status.NONCONVEX: "P has a negative eigenvalue: build it as P = L L', or add a multiple of the identity",
+    Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, or lb > ub: look at what computes them",
+    Status.NUMERICAL_ERROR: "rounding errors spoiled the answer: bring rows and columns to similar size, "
+    "or add a small multiple of the identity to P",
+}
+
+
+class SolveError(RuntimeError):
+    """Some instances were not solved: names them, their statuses, and what to try.
+
+    `status` holds the status of every instance; `instances` the indices of those that failed.
+    """
+
+    def __init__(self, status: NDArray[np.int64]) -> None:
+        # The status alone rebuilds the error, so that it crosses process borders by pickle.
+        super().__init__(status)
+        self.status = np.asarray(status)
+
+    @property
+    def instances(self) -> list[tuple[int, ...]]:
+        """The indices of the instances that failed."""
+        return [tuple(int(i) for i in index) for index in np.argwhere(self.status != Status.SOLVED)]
+
+    def __str__(self) -> str:
+        if self.status.ndim == 0:
+            status = Status(int(self.status))
+            return f"the problem was not solved: {status.name}. What to try: {_ADVICE[status]}"
+        failed = self.instances
+        lines = [f"{len(failed)} of {self.status.size} instances were not solved:"]
+        lines += [f"  instance {_written(i)}: {Status(int(self.status[i])).name}" for i in failed[:_NAMED]]
+        if len(failed) > _NAMED:
+            lines.append(f"  and {len(failed) - _NAMED} more")
+        lines.append("What to try:")
+        kinds = sorted({int(self.status[i]) for i in failed})
+        lines += [f"  {Status(kind).name}: {_ADVICE[Status(kind)]}" for kind in kinds]
+        return "\n".join(lines)
+
+
+def _written(index: tuple[int, ...]) -> str:
+    return str(index[0]) if len(index) == 1 else str(index)

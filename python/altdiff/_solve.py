@@ -1,0 +1,58 @@
+"""`solve_qp` for NumPy arrays and scipy.sparse matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from altdiff import _layer
+from altdiff._fields import POINT
+from altdiff._problem import make_problem
+from altdiff._settings import native_settings
+from altdiff._solution import Solution, make_solution
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from typing_extensions import Unpack
+
+    from altdiff._arrays import Array, MatrixLike
+    from altdiff._problem import Problem
+    from altdiff._settings import Settings
+
+
+def solve_qp(
+    P: MatrixLike,
+    q: ArrayLike,
+    G: MatrixLike | None = None,
+    h: ArrayLike | None = None,
+    A: MatrixLike | None = None,
+    b: ArrayLike | None = None,
+    lb: ArrayLike | None = None,
+    ub: ArrayLike | None = None,
+    initial: Solution | None = None,
+    **settings: Unpack[Settings],
+) -> Solution:
+    """Minimises 1/2 x'Px + q'x subject to G x <= h, A x = b, lb <= x <= ub.
+
+    Each argument is one instance's array, or has leading batch dimensions that broadcast as NumPy's do. P, G
+    and A may be scipy.sparse matrices, shared by the batch. Only the symmetric part of P counts. Infinities
+    in h, lb and ub mean that the row does not exist. `initial` is an earlier solution to start from.
+    """
+    checked = native_settings(settings)
+    problem = make_problem({"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub})
+    start = None if initial is None else _start(problem, initial)
+    return make_solution(_layer.solve(problem, checked, start))
+
+
+def _start(problem: Problem, initial: Solution) -> dict[str, Array]:
+    if not isinstance(initial, Solution):
+        raise TypeError(f"initial must be a Solution, got {type(initial).__name__}")
+    start = {}
+    for name, size in POINT.items():
+        value = getattr(initial, name)
+        shape = (*problem.batch, problem.sizes[size])
+        if value.shape[-1] != shape[-1] or value.shape[:-1] not in ((), problem.batch):
+            raise ValueError(f"initial.{name} must have shape {shape}, got {value.shape}")
+        start[name] = np.broadcast_to(value, shape)
+    return start

@@ -1,0 +1,124 @@
+"""`QPLayer` and `solve_qp`: a quadratic program as a torch layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from altdiff._layer import POLICIES
+from altdiff._settings import native_settings
+from altdiff.torch._function import DIFFERENTIABLE, Call, Solve
+from altdiff.torch._tensors import to_tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from altdiff._settings import Settings
+    from altdiff.torch._tensors import Argument
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The solution as tensors; x, y, z, z_box and objective are differentiable.
+
+    Stationarity reads P x + q + A'y + G'z + z_box = 0. In a batch every field has the batch's leading
+    dimensions.
+    """
+
+    x: torch.Tensor  # the minimiser (..., n)
+    y: torch.Tensor  # multipliers of A x = b (..., p)
+    z: torch.Tensor  # multipliers of G x <= h, not negative (..., m)
+    z_box: torch.Tensor  # multipliers of the bounds, positive at ub, negative at lb (..., n)
+    objective: torch.Tensor  # 1/2 x'Px + q'x; differentiable even where x is not unique
+    status: torch.Tensor  # the integers of altdiff.Status
+    iterations: torch.Tensor  # rounds of the engine
+    primal_residual: torch.Tensor  # relative, as docs/math.md defines it
+    dual_residual: torch.Tensor  # relative
+    duality_gap: torch.Tensor  # relative
+    degenerate: torch.Tensor  # a constraint is active with a zero multiplier: x has a kink here
+    unique: torch.Tensor  # no other x has this objective
+    margin: torch.Tensor  # min over the constraints of max(slack, multiplier), scaled
+
+
+def solve_qp(
+    P: Argument,
+    q: Argument,
+    G: Argument | None = None,
+    h: Argument | None = None,
+    A: Argument | None = None,
+    b: Argument | None = None,
+    lb: Argument | None = None,
+    ub: Argument | None = None,
+    on_failure: str = "raise",
+    **settings: Unpack[Settings],
+) -> Solution:
+    """Minimises 1/2 x'Px + q'x subject to G x <= h, A x = b, lb <= x <= ub.
+
+    Each argument is one instance's tensor, or has leading batch dimensions that broadcast; None or an empty
+    tensor is an absent block. Arrays, and scipy.sparse matrices for P, G and A, are constants. The
+    computation is in float64, the answer in the tensors' type. `on_failure` says what becomes of instances
+    that are not solved: "raise" a SolveError, "nan" for values and gradients, or "zero" gradients and the
+    last iterate.
+    """
+    _check_policy(on_failure)
+    arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
+    tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    constants = {name: value for name, value in arguments.items() if name not in tensors}
+    call = Call(tuple(tensors), constants, settings, on_failure)
+    *differentiable, solved = Solve.apply(call, *tensors.values())  # type: ignore[no-untyped-call]
+    report = {name: to_tensor(value) for name, value in solved.report.items() if name not in DIFFERENTIABLE}
+    return Solution(*differentiable, **report)
+
+
+class QPLayer(torch.nn.Module):
+    """A quadratic program as a layer without parameters of its own: `x = layer(P, q, G, h, A, b, lb, ub)`.
+
+    The arguments are those of `solve_qp`.
+    """
+
+    def __init__(self, on_failure: str = "raise", **settings: Unpack[Settings]) -> None:
+        super().__init__()
+        _check_policy(on_failure)
+        native_settings(settings)
+        self.on_failure = on_failure
+        self.settings = settings
+
+    def forward(
+        self,
+        P: Argument,
+        q: Argument,
+        G: Argument | None = None,
+        h: Argument | None = None,
+        A: Argument | None = None,
+        b: Argument | None = None,
+        lb: Argument | None = None,
+        ub: Argument | None = None,
+    ) -> torch.Tensor:
+        """The minimiser x."""
+        return self.solve(P, q, G, h, A, b, lb, ub).x
+
+    def solve(
+        self,
+        P: Argument,
+        q: Argument,
+        G: Argument | None = None,
+        h: Argument | None = None,
+        A: Argument | None = None,
+        b: Argument | None = None,
+        lb: Argument | None = None,
+        ub: Argument | None = None,
+    ) -> Solution:
+        """The whole solution."""
+        return solve_qp(P, q, G, h, A, b, lb, ub, self.on_failure, **self.settings)
+
+    def extra_repr(self) -> str:
+        """The settings, for `print(layer)`."""
+        options: dict[str, Any] = {"on_failure": self.on_failure, **self.settings}
+        return ", ".join(f"{name}={value!r}" for name, value in options.items())
+
+
+def _check_policy(on_failure: str) -> None:
+    if on_failure not in POLICIES:
+        raise ValueError(f"on_failure must be one of {', '.join(POLICIES)}, got {on_failure!r}")

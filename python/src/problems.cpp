@@ -1,0 +1,108 @@
+#include <nanobind/eigen/dense.h>
+#include <nanobind/eigen/sparse.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include "bindings.hpp"
+#include "problem/checks.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace altdiff::python {
+
+namespace {
+
+template <Matrix M>
+using Fields = std::tuple<M, Vector, M, Vector, M, Vector, Vector, Vector>;
+using PointFields = std::tuple<Vector, Vector, Vector, Vector>;
+
+template <Matrix M>
+struct Solved {
+  std::shared_ptr<const QuadraticProgram<M>> qp;
+  Solution<M> solution;
+};
+
+template <Matrix M>
+void make_problem(Problem<M>* place, M P, Vector q, std::optional<M> G, std::optional<Vector> h, std::optional<M> A,
+                  std::optional<Vector> b, std::optional<Vector> lb, std::optional<Vector> ub) {
+  auto qp = std::make_shared<const QuadraticProgram<M>>(
+      program<M>({std::move(P), std::move(q), std::move(G), std::move(h), std::move(A), std::move(b), std::move(lb),
+                  std::move(ub)}));
+  detail::check(*qp);
+  new (place) Problem<M>{std::move(qp)};
+}
+
+template <Matrix M>
+Solved<M> solve_problem(const Problem<M>& problem, const Settings& settings, const std::optional<PointFields>& initial) {
+  Point start;
+  if (initial) std::tie(start.x, start.y, start.z, start.z_box) = *initial;
+  const nb::gil_scoped_release no_gil;
+  return {problem.qp, solve(*problem.qp, settings, start)};
+}
+
+template <Matrix M>
+Fields<M> pull_back(const Solved<M>& solved, std::optional<Vector> x_bar, std::optional<Vector> y_bar,
+                    std::optional<Vector> z_bar, std::optional<Vector> z_box_bar) {
+  const nb::gil_scoped_release no_gil;
+  QuadraticProgram<M> bar = vjp(*solved.qp, solved.solution,
+                                Point{.x = or_empty(std::move(x_bar)),
+                                      .y = or_empty(std::move(y_bar)),
+                                      .z = or_empty(std::move(z_bar)),
+                                      .z_box = or_empty(std::move(z_box_bar))});
+  return {std::move(bar.P), std::move(bar.q), std::move(bar.G),  std::move(bar.h),
+          std::move(bar.A), std::move(bar.b), std::move(bar.lb), std::move(bar.ub)};
+}
+
+template <Matrix M>
+PointFields push_forward(const Solved<M>& solved, std::optional<M> P, std::optional<Vector> q, std::optional<M> G,
+                         std::optional<Vector> h, std::optional<M> A, std::optional<Vector> b,
+                         std::optional<Vector> lb, std::optional<Vector> ub) {
+  const nb::gil_scoped_release no_gil;
+  const Point dot = jvp(*solved.qp, solved.solution,
+                        program<M>({std::move(P), std::move(q), std::move(G), std::move(h), std::move(A), std::move(b),
+                                    std::move(lb), std::move(ub)}));
+  return {dot.x, dot.y, dot.z, dot.z_box};
+}
+
+template <Matrix M>
+void bind_problem(nb::module_& module, const std::string& kind) {
+  const auto none = nb::none();
+  nb::class_<Solved<M>>(module, (kind + "Solution").c_str())
+      .def_prop_ro("x", [](const Solved<M>& s) { return s.solution.x; })
+      .def_prop_ro("y", [](const Solved<M>& s) { return s.solution.y; })
+      .def_prop_ro("z", [](const Solved<M>& s) { return s.solution.z; })
+      .def_prop_ro("z_box", [](const Solved<M>& s) { return s.solution.z_box; })
+      .def_prop_ro("objective", [](const Solved<M>& s) { return s.solution.objective; })
+      .def_prop_ro("status", [](const Solved<M>& s) { return s.solution.status; })
+      .def_prop_ro("iterations", [](const Solved<M>& s) { return s.solution.iterations; })
+      .def_prop_ro("primal_residual", [](const Solved<M>& s) { return s.solution.primal_residual; })
+      .def_prop_ro("dual_residual", [](const Solved<M>& s) { return s.solution.dual_residual; })
+      .def_prop_ro("duality_gap", [](const Solved<M>& s) { return s.solution.duality_gap; })
+      .def_prop_ro("degenerate", [](const Solved<M>& s) { return s.solution.degenerate; })
+      .def_prop_ro("unique", [](const Solved<M>& s) { return s.solution.unique; })
+      .def_prop_ro("margin", [](const Solved<M>& s) { return s.solution.margin; })
+      .def("vjp", &pull_back<M>, "x_bar"_a = none, "y_bar"_a = none, "z_bar"_a = none, "z_box_bar"_a = none)
+      .def("jvp", &push_forward<M>, "P"_a = none, "q"_a = none, "G"_a = none, "h"_a = none, "A"_a = none,
+           "b"_a = none, "lb"_a = none, "ub"_a = none)
+      .def(
+          "jacobian",
+          [](const Solved<M>& s, const std::string& field) { return jacobian(*s.qp, s.solution, field_named(field)); },
+          "field"_a);
+  nb::class_<Problem<M>>(module, (kind + "Problem").c_str())
+      .def("__init__", &make_problem<M>, "P"_a, "q"_a, "G"_a = none, "h"_a = none, "A"_a = none, "b"_a = none,
+           "lb"_a = none, "ub"_a = none)
+      .def("solve", &solve_problem<M>, "settings"_a, "initial"_a = none)
+      .def("alternating_differentiation", &differentiate<M>, "wrt"_a = none, "tangent"_a = none, "rho"_a = 1.0,
+           "tolerance"_a = 1e-3, "stopping"_a = "paper", "max_iterations"_a = 100000, "trace"_a = false);
+}
+
+}  // namespace
+
+void bind_problems(nb::module_& module) {
+  bind_problem<DenseMatrix>(module, "Dense");
+  bind_problem<SparseMatrix>(module, "Sparse");
+}
+
+}  // namespace altdiff::python

@@ -1,0 +1,66 @@
+#include "derivatives/active_set.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace altdiff::detail {
+
+namespace {
+constexpr double sign_tolerance = 1e-11;  // a multiplier or slack above minus this counts as not negative
+}
+
+template <Matrix M>
+ActiveSet active_rows(const QuadraticProgram<M>& qp, const Point& v) {
+  const Vector s = qp.h - qp.G * v.x;
+  ActiveSet S{.z = Vector::Zero(qp.m()), .box = Vector::Zero(qp.n())};
+  for (Index i = 0; i < qp.m(); ++i) S.z[i] = v.z[i] > s[i] ? 1 : 0;  // (A1)
+  for (Index j = 0; j < qp.n(); ++j) {
+    if (v.z_box[j] > qp.ub[j] - v.x[j]) S.box[j] = 1;
+    if (-v.z_box[j] > v.x[j] - qp.lb[j]) S.box[j] = -1;
+    if (qp.lb[j] == qp.ub[j]) S.box[j] = v.z_box[j] < 0 ? -1 : 1;
+  }
+  return S;
+}
+
+template <Matrix M>
+int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S) {
+  const Vector s = qp.h - qp.G * v.x;
+  int changes = 0;
+  const auto set = [&](double& member, double value) {
+    changes += member != value ? 1 : 0;
+    member = value;
+  };
+  for (Index i = 0; i < qp.m(); ++i) {
+    if (S.z[i] != 0 && v.z[i] < -sign_tolerance) set(S.z[i], 0);
+    if (S.z[i] == 0 && s[i] < -sign_tolerance) set(S.z[i], 1);
+  }
+  for (Index j = 0; j < qp.n(); ++j) {
+    const bool fixed = qp.lb[j] == qp.ub[j];
+    if (S.box[j] * v.z_box[j] < -sign_tolerance) set(S.box[j], fixed ? -S.box[j] : 0);
+    if (S.box[j] == 0 && v.x[j] - qp.ub[j] > sign_tolerance) set(S.box[j], 1);
+    if (S.box[j] == 0 && qp.lb[j] - v.x[j] > sign_tolerance) set(S.box[j], -1);
+  }
+  return changes;
+}
+
+template <Matrix M>
+double margin(const QuadraticProgram<M>& qp, const Point& v) {
+  const Vector s = qp.h - qp.G * v.x;
+  double smallest = std::numeric_limits<double>::infinity();
+  for (Index i = 0; i < qp.m(); ++i) smallest = std::min(smallest, std::max(s[i], v.z[i]));
+  for (Index j = 0; j < qp.n(); ++j) {
+    if (qp.lb[j] == qp.ub[j]) continue;  // an equality: it cannot change sides
+    smallest = std::min(smallest, std::max(qp.ub[j] - v.x[j], v.z_box[j]));
+    smallest = std::min(smallest, std::max(v.x[j] - qp.lb[j], -v.z_box[j]));
+  }
+  return smallest;  // (G1)
+}
+
+template ActiveSet active_rows(const QuadraticProgram<DenseMatrix>&, const Point&);
+template ActiveSet active_rows(const QuadraticProgram<SparseMatrix>&, const Point&);
+template int mend(const QuadraticProgram<DenseMatrix>&, const Point&, ActiveSet&);
+template int mend(const QuadraticProgram<SparseMatrix>&, const Point&, ActiveSet&);
+template double margin(const QuadraticProgram<DenseMatrix>&, const Point&);
+template double margin(const QuadraticProgram<SparseMatrix>&, const Point&);
+
+}  // namespace altdiff::detail

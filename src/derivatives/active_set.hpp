@@ -1,0 +1,34 @@
+#pragma once
+
+#include <altdiff/problem.hpp>
+
+namespace altdiff::detail {
+
+/// The rows that hold with equality, as factors: 1 in, 0 out. Bounds: +1 at ub, -1 at lb, 0 inside.
+struct ActiveSet {
+  Vector z;
+  Vector box;
+
+  [[nodiscard]] Vector box_mask() const { return box.cwiseAbs(); }
+};
+
+/// Rows whose multiplier exceeds their slack (A1).
+template <Matrix M>
+[[nodiscard]] ActiveSet active_rows(const QuadraticProgram<M>& qp, const Point& v);
+
+/// Takes rows with a negative multiplier out of the set and violated rows in; returns how many changed.
+template <Matrix M>
+int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S);
+
+/// min_i max(s_i, z_i), over the inequalities and bounds (G1); infinite if there are none.
+template <Matrix M>
+[[nodiscard]] double margin(const QuadraticProgram<M>& qp, const Point& v);
+
+extern template ActiveSet active_rows(const QuadraticProgram<DenseMatrix>&, const Point&);
+extern template ActiveSet active_rows(const QuadraticProgram<SparseMatrix>&, const Point&);
+extern template int mend(const QuadraticProgram<DenseMatrix>&, const Point&, ActiveSet&);
+extern template int mend(const QuadraticProgram<SparseMatrix>&, const Point&, ActiveSet&);
+extern template double margin(const QuadraticProgram<DenseMatrix>&, const Point&);
+extern template double margin(const QuadraticProgram<SparseMatrix>&, const Point&);
+
+}  // namespace altdiff::detail

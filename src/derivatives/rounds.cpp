@@ -1,0 +1,86 @@
+#include "derivatives/rounds.hpp"
+
+#include <limits>
+
+namespace altdiff::detail {
+
+namespace {
+
+double norm(const PointBlock& v) {
+  const auto largest = [](const DenseMatrix& X) {
+    return X.size() == 0 ? 0 : X.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
+  };
+  return std::max({largest(v.x), largest(v.y), largest(v.z), largest(v.z_box)});
+}
+
+/// Rows outside the set have no multiplier and no residual.
+void restrict_to(const ActiveSet& S, const Vector& box_mask, PointBlock& v) {
+  v.z = S.z.asDiagonal() * v.z;
+  v.z_box = box_mask.asDiagonal() * v.z_box;
+}
+
+template <Matrix M>
+void residual(const QuadraticProgram<M>& qp, const PointBlock& right_side, const PointBlock& t, PointBlock& r) {
+  r.x = -right_side.x - t.z_box;
+  r.y = -right_side.y;
+  r.z = -right_side.z;
+  r.z_box = -right_side.z_box - t.x;
+  add_product(-1, qp.P, t.x, r.x);
+  add_transposed_product(-1, qp.A, t.y, r.x);
+  add_transposed_product(-1, qp.G, t.z, r.x);
+  add_product(-1, qp.A, t.x, r.y);
+  add_product(-1, qp.G, t.x, r.z);
+}
+
+void add(PointBlock& t, const PointBlock& step) {
+  t.x += step.x;
+  t.y += step.y;
+  t.z += step.z;
+  t.z_box += step.z_box;
+}
+
+}  // namespace
+
+template <Matrix M>
+RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system, const ActiveSet& S,
+                               const PointBlock& right_side, PointBlock& t, const RoundLimits& limits) {
+  const Vector box_mask = S.box_mask();
+  Vector workspace(system.workspace_size());
+  PointBlock b = right_side;
+  restrict_to(S, box_mask, b);
+  restrict_to(S, box_mask, t);
+  const double scale = std::max(norm(b), std::numeric_limits<double>::min());
+
+  RoundReport report{.residual = std::numeric_limits<double>::infinity()};
+  PointBlock best = t;
+  PointBlock r = b;
+  double reference = report.residual;
+  bool met = false;
+  for (int k = 0, idle = 0;; ++k, ++idle) {
+    residual(qp, b, t, r);
+    restrict_to(S, box_mask, r);
+    const double error = norm(r) / scale;  // (R4)
+    if (error < report.residual) {
+      best = t;
+      report = {.rounds = k, .residual = error, .remainder = r};
+    }
+    if (error < 0.5 * reference) {
+      reference = error;
+      idle = 0;
+    }
+    if (met || error == 0 || !(error < 1e30) || k == limits.max_rounds || idle > limits.patience) break;
+    met = error <= limits.tolerance;
+    system.solve(r.x, r.y, r.z, r.z_box, workspace);
+    restrict_to(S, box_mask, r);
+    add(t, r);  // (A3)
+  }
+  t = std::move(best);
+  return report;
+}
+
+template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&, const AugmentedSystem<DenseMatrix>&,
+                                        const ActiveSet&, const PointBlock&, PointBlock&, const RoundLimits&);
+template RoundReport alternating_rounds(const QuadraticProgram<SparseMatrix>&, const AugmentedSystem<SparseMatrix>&,
+                                        const ActiveSet&, const PointBlock&, PointBlock&, const RoundLimits&);
+
+}  // namespace altdiff::detail

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <altdiff/problem.hpp>
+
+#include "derivatives/active_set.hpp"
+#include "linalg/augmented_system.hpp"
+
+namespace altdiff::detail {
+
+struct RoundLimits {
+  double tolerance;  ///< of the relative residual (R4); one round more is made once it is met
+  int max_rounds;
+  int patience;  ///< rounds without progress before giving up
+};
+
+struct RoundReport {
+  int rounds = 0;
+  double residual = 0;     ///< (R4) of the best round
+  PointBlock remainder{};  ///< what is left of the right-hand side after it
+};
+
+/// Solves the KKT system on an active set S,
+///
+///     [P  A'  G_S' I_S'] [x]       [r_x  ]
+///     [A               ] [y] = - [r_y  ]                                                              (A2)
+///     [G_S             ] [z]       [r_z,S]
+///     [I_S             ] [box]     [r_box,S]
+///
+/// by alternating rounds from `t`, one column a right-hand side, with a factor that somebody owns already. Whatever
+/// penalties the factor has, the fixed point is the same; large ones on S and none elsewhere need 2 to 5 rounds, the
+/// penalties of ADMM are the paper's recursion. The finish, the adjoint and the tangent are this function.
+template <Matrix M>
+RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system, const ActiveSet& S,
+                               const PointBlock& right_side, PointBlock& t, const RoundLimits& limits);
+
+extern template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,
+                                               const AugmentedSystem<DenseMatrix>&, const ActiveSet&,
+                                               const PointBlock&, PointBlock&, const RoundLimits&);
+extern template RoundReport alternating_rounds(const QuadraticProgram<SparseMatrix>&,
+                                               const AugmentedSystem<SparseMatrix>&, const ActiveSet&,
+                                               const PointBlock&, PointBlock&, const RoundLimits&);
+
+}  // namespace altdiff::detail

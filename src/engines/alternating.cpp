@@ -1,0 +1,168 @@
+#include "engines/alternating.hpp"
+
+#include <cmath>
+#include <cstdio>
+
+#include "problem/certificates.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double sigma = 1e-6;             // keeps K regular where P is not
+constexpr double equality_weight = 1e3;    // equalities take a larger penalty than inequalities
+constexpr int check_every = 10;            // rounds; a check costs about as much as a round
+constexpr double smallest_rho = 1e-8;
+constexpr double largest_rho = 1e8;
+constexpr double worth_adapting = 4;       // ratio of penalties below which a new factorisation does not pay
+
+double inverse_or_zero(double r) { return r > 0 ? 1 / r : 0; }
+
+Vector weights_of_bounds(const Vector& lb, const Vector& ub) {
+  Vector weights(lb.size());
+  for (Index j = 0; j < lb.size(); ++j) {
+    const bool bounded = std::isfinite(lb[j]) || std::isfinite(ub[j]);
+    weights[j] = lb[j] == ub[j] ? equality_weight : bounded ? 1 : 0;
+  }
+  return weights;
+}
+
+}  // namespace
+
+template <Matrix M>
+AlternatingEngine<M>::AlternatingEngine(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial)
+    : qp_(qp),
+      settings_(settings),
+      system_(qp.P, qp.A, qp.G),
+      residuals_of_(qp),
+      box_weight_(weights_of_bounds(qp.lb, qp.ub)),
+      v_(initial),
+      step_(initial),
+      s_((qp.h - qp.G * initial.x).cwiseMax(0)),
+      t_(initial.x.cwiseMax(qp.lb).cwiseMin(qp.ub)),
+      previous_(initial),
+      drift_(initial),
+      workspace_(system_.workspace_size()),
+      rho_(settings.rho) {
+  R_ = {.sigma = sigma, .A = Vector(qp.p()), .G = Vector(qp.m()), .box = Vector(qp.n())};
+  v_.z = v_.z.cwiseMax(0);
+  set_penalty(rho_);
+}
+
+template <Matrix M>
+void AlternatingEngine<M>::set_penalty(double rho) {
+  rho_ = rho;
+  R_.A.setConstant(equality_weight * rho);
+  R_.G.setConstant(rho);
+  R_.box = rho * box_weight_;
+}
+
+template <Matrix M>
+bool AlternatingEngine<M>::factorise() {
+  factorised_ = system_.factorise(qp_.P, qp_.A, qp_.G, R_);
+  return factorised_;
+}
+
+template <Matrix M>
+auto AlternatingEngine<M>::advance(double target) -> Outcome {
+  if (!factorised_ && !factorise()) return Outcome::NumericalError;
+  while (rounds_ < settings_.max_iterations) {
+    round();
+    if (++rounds_ % check_every != 0 && rounds_ < settings_.max_iterations) continue;
+    const Residuals residuals = residuals_of_(qp_, v_);
+    report(residuals);
+    if (!std::isfinite(residuals.worst())) return Outcome::NumericalError;
+    if (residuals.below(target)) return Outcome::Reached;
+    note_drift();
+    if (proves_primal_infeasible(qp_, drift_)) return Outcome::PrimalInfeasible;
+    if (proves_dual_infeasible(qp_, drift_.x)) return Outcome::DualInfeasible;
+    if (out_of_time()) return Outcome::TimeLimit;
+    if (rounds_ >= next_adaptation_ && !adapt_penalty(residuals)) return Outcome::NumericalError;
+  }
+  return Outcome::MaxIterations;
+}
+
+template <Matrix M>
+void AlternatingEngine<M>::round() {
+  update_x();
+  update_z();
+  update_box();
+  update_y();
+}
+
+/// (F1) in the form (K2): the multipliers of the linear system are those of the round, before projection.
+template <Matrix M>
+void AlternatingEngine<M>::update_x() {
+  step_.x = R_.sigma * v_.x - qp_.q;
+  step_.y = qp_.b - v_.y.cwiseQuotient(R_.A);
+  step_.z = qp_.h - s_ - v_.z.cwiseQuotient(R_.G);
+  step_.z_box = t_ - v_.z_box.cwiseProduct(R_.box.unaryExpr(&inverse_or_zero));
+  system_.solve(step_.x, step_.y, step_.z, step_.z_box, workspace_);
+  v_.x = step_.x;  // (F1)
+}
+
+/// With w = G x+ - h + z/rho: z+ = rho max(w, 0) and s+ = max(-w, 0), so that z+ and s+ are complementary exactly.
+template <Matrix M>
+void AlternatingEngine<M>::update_z() {
+  step_.z = step_.z.cwiseQuotient(R_.G) - s_;
+  s_ = (-step_.z).cwiseMax(0);                      // (F2)
+  v_.z = R_.G.cwiseProduct(step_.z).cwiseMax(0);    // (F4)
+}
+
+/// The same for lb <= x <= ub: the copy t of x is projected, the multiplier takes what the projection took.
+template <Matrix M>
+void AlternatingEngine<M>::update_box() {
+  for (Index j = 0; j < qp_.n(); ++j) {
+    const double r = R_.box[j];
+    if (r == 0) continue;
+    const double w = v_.x[j] + v_.z_box[j] / r;
+    t_[j] = std::clamp(w, qp_.lb[j], qp_.ub[j]);  // (F5)
+    v_.z_box[j] = r * (w - t_[j]);                // (F6)
+  }
+}
+
+template <Matrix M>
+void AlternatingEngine<M>::update_y() {
+  v_.y = step_.y;  // (F3): the linear system has added rho (A x+ - b) already
+}
+
+template <Matrix M>
+void AlternatingEngine<M>::note_drift() {
+  drift_.x = v_.x - previous_.x;
+  drift_.y = v_.y - previous_.y;
+  drift_.z = v_.z - previous_.z;
+  drift_.z_box = v_.z_box - previous_.z_box;
+  previous_ = v_;
+}
+
+/// Balances the two residuals, at growing intervals, so that the penalty settles and ADMM's convergence holds.
+template <Matrix M>
+bool AlternatingEngine<M>::adapt_penalty(const Residuals& residuals) {
+  const double imbalance = std::sqrt(std::max(residuals.primal, 1e-16) / std::max(residuals.dual, 1e-16));
+  const double rho = std::clamp(rho_ * imbalance, smallest_rho, largest_rho);
+  if (rho < worth_adapting * rho_ && rho_ < worth_adapting * rho) return true;
+  set_penalty(rho);
+  next_adaptation_ = rounds_ + adaptation_gap_;
+  adaptation_gap_ += adaptation_gap_ / 2;
+  return factorise();
+}
+
+template <Matrix M>
+void AlternatingEngine<M>::report(const Residuals& residuals) const {
+  if (!settings_.log) return;
+  std::array<char, 100> line{};
+  (void)std::snprintf(line.data(), line.size(), "%7d  primal %.1e  dual %.1e  gap %.1e  rho %.1e", rounds_,
+                      residuals.primal, residuals.dual, residuals.gap, rho_);
+  settings_.log(line.data());
+}
+
+template <Matrix M>
+bool AlternatingEngine<M>::out_of_time() const {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+  return elapsed.count() > settings_.time_limit;
+}
+
+template class AlternatingEngine<DenseMatrix>;
+template class AlternatingEngine<SparseMatrix>;
+
+}  // namespace altdiff::detail

@@ -1,0 +1,44 @@
+#include "linalg/dense_system.hpp"
+
+#include "linalg/blas.hpp"
+
+namespace altdiff::detail {
+
+DenseSystem::DenseSystem(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G)
+    : L_(H.rows(), H.cols()),
+      W_a_(A.rows(), H.cols()),
+      W_g_(G.rows(), H.cols()),
+      root_a_(A.rows()),
+      root_g_(G.rows()),
+      R_(H.rows()) {}
+
+bool DenseSystem::factorise(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G, const Penalties& R) {
+  root_a_ = R.A.cwiseSqrt();
+  root_g_ = R.G.cwiseSqrt();
+  R_ = R.box;
+  W_a_.noalias() = root_a_.asDiagonal() * A;
+  W_g_.noalias() = root_g_.asDiagonal() * G;
+  L_ = H;
+  L_.diagonal().array() += R.sigma + R_.array();
+  blas::add_gram(W_a_, L_);
+  blas::add_gram(W_g_, L_);
+  return blas::cholesky(L_);  // (K1)
+}
+
+void DenseSystem::solve(Block x, Vector& /*workspace*/) const { blas::cholesky_solve(L_, x); }
+
+void DenseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace) const {
+  y.array().colwise() *= root_a_.array();
+  z.array().colwise() *= root_g_.array();
+  x.array() += box.array().colwise() * R_.array();
+  blas::gemm('T', 1, W_a_, y, 1, x);
+  blas::gemm('T', 1, W_g_, z, 1, x);
+  solve(x, workspace);
+  blas::gemm('N', 1, W_a_, x, -1, y);
+  blas::gemm('N', 1, W_g_, x, -1, z);
+  y.array().colwise() *= root_a_.array();
+  z.array().colwise() *= root_g_.array();
+  box = (x - box).array().colwise() * R_.array();  // (K2)
+}
+
+}  // namespace altdiff::detail

@@ -1,0 +1,107 @@
+#include "linalg/sparse_system.hpp"
+
+#include <algorithm>
+
+namespace altdiff::detail {
+
+namespace {
+
+int place(const SparseMatrix& upper, Index row, Index column) {
+  const int* first = upper.innerIndexPtr() + upper.outerIndexPtr()[column];
+  const int* last = upper.innerIndexPtr() + upper.outerIndexPtr()[column + 1];
+  return static_cast<int>(std::lower_bound(first, last, row) - upper.innerIndexPtr());
+}
+
+}  // namespace
+
+KktPattern::KktPattern(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G) {
+  const Index n = H.rows();
+  const Index size = n + A.rows() + G.rows();
+  std::vector<Eigen::Triplet<double>> entries;
+  const auto add = [&](const SparseMatrix& X, Index first_row, bool transposed) {
+    for (Index j = 0; j < X.outerSize(); ++j)
+      for (SparseMatrix::InnerIterator it(X, j); it; ++it) {
+        const Index row = first_row + it.row();
+        if (transposed)
+          entries.emplace_back(static_cast<int>(j), static_cast<int>(row), 1.0);
+        else if (row <= j)
+          entries.emplace_back(static_cast<int>(row), static_cast<int>(j), 1.0);
+      }
+  };
+  add(H, 0, false);
+  add(A, n, true);
+  add(G, n + A.rows(), true);
+  for (Index k = 0; k < size; ++k) entries.emplace_back(static_cast<int>(k), static_cast<int>(k), 1.0);
+  upper.resize(size, size);
+  upper.setFromTriplets(entries.begin(), entries.end());
+
+  const auto locate = [&](const SparseMatrix& X, Index first_row, bool transposed, std::vector<int>& places) {
+    for (Index j = 0; j < X.outerSize(); ++j)
+      for (SparseMatrix::InnerIterator it(X, j); it; ++it) {
+        const Index row = first_row + it.row();
+        const bool stored = transposed || row <= j;
+        places.push_back(!stored ? -1 : transposed ? place(upper, j, row) : place(upper, row, j));
+      }
+  };
+  locate(H, 0, false, of_H);
+  locate(A, n, true, of_A);
+  locate(G, n + A.rows(), true, of_G);
+  for (Index k = 0; k < size; ++k) diagonal.push_back(place(upper, k, k));
+}
+
+SparseSystem::SparseSystem(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G)
+    : kkt_(H, A, G), ldl_(kkt_.upper), root_a_(A.rows()), root_g_(G.rows()), R_(H.rows()) {}
+
+void SparseSystem::fill(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G, double sigma) {
+  double* values = kkt_.upper.valuePtr();
+  std::fill(values, values + kkt_.upper.nonZeros(), 0.0);
+  for (std::size_t e = 0; e < kkt_.of_H.size(); ++e)
+    if (kkt_.of_H[e] >= 0) values[kkt_.of_H[e]] += H.valuePtr()[e];
+  for (std::size_t e = 0; e < kkt_.of_A.size(); ++e)
+    values[kkt_.of_A[e]] = root_a_[A.innerIndexPtr()[e]] * A.valuePtr()[e];
+  for (std::size_t e = 0; e < kkt_.of_G.size(); ++e)
+    values[kkt_.of_G[e]] = root_g_[G.innerIndexPtr()[e]] * G.valuePtr()[e];
+  for (std::size_t k = 0; k < kkt_.diagonal.size(); ++k) {
+    const auto row = static_cast<Index>(k);
+    values[kkt_.diagonal[k]] += row < H.rows() ? sigma + R_[row] : -1.0;
+  }
+}
+
+bool SparseSystem::factorise(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G,
+                             const Penalties& R) {
+  root_a_ = R.A.cwiseSqrt();
+  root_g_ = R.G.cwiseSqrt();
+  R_ = R.box;
+  fill(H, A, G, R.sigma);
+  return ldl_.factorise(kkt_.upper.valuePtr(), H.rows());
+}
+
+void SparseSystem::solve(Block x, Vector& workspace) const {
+  const Index n = x.rows();
+  for (Index c = 0; c < x.cols(); ++c) {
+    auto rhs = workspace.head(ldl_.size());
+    rhs.head(n) = x.col(c);
+    rhs.tail(ldl_.size() - n).setZero();
+    ldl_.solve(rhs.data(), workspace.data() + ldl_.size());
+    x.col(c) = rhs.head(n);  // (K1)
+  }
+}
+
+void SparseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace) const {
+  const Index n = x.rows();
+  const Index p = y.rows();
+  const Index m = z.rows();
+  for (Index c = 0; c < x.cols(); ++c) {
+    auto rhs = workspace.head(ldl_.size());
+    rhs.head(n) = x.col(c) + R_.cwiseProduct(box.col(c));
+    rhs.segment(n, p) = root_a_.cwiseProduct(y.col(c));
+    rhs.tail(m) = root_g_.cwiseProduct(z.col(c));
+    ldl_.solve(rhs.data(), workspace.data() + ldl_.size());
+    x.col(c) = rhs.head(n);
+    y.col(c) = root_a_.cwiseProduct(rhs.segment(n, p));
+    z.col(c) = root_g_.cwiseProduct(rhs.tail(m));
+    box.col(c) = R_.cwiseProduct(x.col(c) - box.col(c));  // (K2)
+  }
+}
+
+}  // namespace altdiff::detail

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <altdiff/matrix.hpp>
+#include <vector>
+
+#include "linalg/penalties.hpp"
+#include "linalg/products.hpp"
+#include "linalg/sparse_ldl.hpp"
+
+namespace altdiff::detail {
+
+/// The upper triangle of [H + diag, W'; W, -I], W = R^1/2 [A; G], and where each number of H, A and G lives in it.
+struct KktPattern {
+  SparseMatrix upper;
+  std::vector<int> of_H, of_A, of_G;  ///< place of every stored number; -1: below the diagonal, not needed
+  std::vector<int> diagonal;
+
+  KktPattern(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G);
+};
+
+/// (K2) for sparse data, by LDL' of the quasi-definite matrix. The interface is DenseSystem's.
+class SparseSystem {
+ public:
+  SparseSystem(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G);  ///< reads the patterns only
+  [[nodiscard]] bool factorise(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G,
+                               const Penalties& R);
+  void solve(Block x, Block y, Block z, Block box, Vector& workspace) const;
+  void solve(Block x, Vector& workspace) const;
+  [[nodiscard]] Index workspace_size() const { return 2 * ldl_.size(); }
+
+ private:
+  void fill(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G, double sigma);
+
+  KktPattern kkt_;
+  SparseLdl ldl_;
+  Vector root_a_, root_g_, R_;
+};
+
+}  // namespace altdiff::detail

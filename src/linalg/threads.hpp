@@ -1,0 +1,22 @@
+#pragma once
+
+#include <altdiff/matrix.hpp>
+#include <string>
+
+namespace altdiff::detail {
+
+/// OMP_NUM_THREADS if it is set, else the cores that this process may use.
+[[nodiscard]] int available_threads();
+
+/// Lets BLAS use several threads for one large problem while it is alive; small ones are faster with one.
+class ScopedBlasThreads {
+ public:
+  ScopedBlasThreads(Index n, int num_threads);
+  ~ScopedBlasThreads();
+  ScopedBlasThreads(const ScopedBlasThreads&) = delete;
+  ScopedBlasThreads& operator=(const ScopedBlasThreads&) = delete;
+};
+
+[[nodiscard]] std::string blas_description();
+
+}  // namespace altdiff::detail

@@ -1,0 +1,29 @@
+#include "problem/rows.hpp"
+
+#include <cmath>
+
+namespace altdiff::detail {
+
+std::vector<Index> finite_rows(const Vector& h) {
+  std::vector<Index> rows;
+  for (Index i = 0; i < h.size(); ++i)
+    if (std::isfinite(h[i])) rows.push_back(i);
+  return rows;
+}
+
+DenseMatrix pick_rows(const DenseMatrix& G, const std::vector<Index>& rows) { return G(rows, Eigen::all); }
+
+SparseMatrix pick_rows(const SparseMatrix& G, const std::vector<Index>& rows) {
+  std::vector<int> place(static_cast<std::size_t>(G.rows()), -1);
+  for (std::size_t k = 0; k < rows.size(); ++k) place[static_cast<std::size_t>(rows[k])] = static_cast<int>(k);
+  std::vector<Eigen::Triplet<double>> entries;
+  for (Index j = 0; j < G.outerSize(); ++j)
+    for (SparseMatrix::InnerIterator it(G, j); it; ++it)
+      if (const int row = place[static_cast<std::size_t>(it.row())]; row >= 0)
+        entries.emplace_back(row, static_cast<int>(j), it.value());
+  SparseMatrix picked(static_cast<Index>(rows.size()), G.cols());
+  picked.setFromTriplets(entries.begin(), entries.end());
+  return picked;
+}
+
+}  // namespace altdiff::detail

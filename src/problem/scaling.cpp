@@ -1,0 +1,106 @@
+#include "problem/scaling.hpp"
+
+#include <cmath>
+
+#include "problem/rows.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr int ruiz_passes = 10;
+constexpr double smallest_factor = 1e-6;
+constexpr double largest_factor = 1e6;
+
+void raise_to_row_norms(const DenseMatrix& X, Vector& norms) {
+  if (X.cols() > 0) norms = norms.cwiseMax(X.cwiseAbs().rowwise().maxCoeff());
+}
+void raise_to_column_norms(const DenseMatrix& X, Vector& norms) {
+  if (X.rows() > 0) norms = norms.cwiseMax(X.cwiseAbs().colwise().maxCoeff().transpose());
+}
+void raise_to_row_norms(const SparseMatrix& X, Vector& norms) {
+  for (Index j = 0; j < X.outerSize(); ++j)
+    for (SparseMatrix::InnerIterator it(X, j); it; ++it)
+      norms[it.row()] = std::max(norms[it.row()], std::abs(it.value()));
+}
+void raise_to_column_norms(const SparseMatrix& X, Vector& norms) {
+  for (Index j = 0; j < X.outerSize(); ++j)
+    for (SparseMatrix::InnerIterator it(X, j); it; ++it) norms[j] = std::max(norms[j], std::abs(it.value()));
+}
+
+/// 1 / sqrt(norm), such that the accumulated factor stays within its limits; an empty row keeps its scale.
+Vector ruiz_step(const Vector& norms, const Vector& factors) {
+  Vector step(norms.size());
+  for (Index i = 0; i < norms.size(); ++i) {
+    const double wanted = norms[i] > 0 ? 1 / std::sqrt(norms[i]) : 1.0;
+    step[i] = std::clamp(wanted, smallest_factor / factors[i], largest_factor / factors[i]);
+  }
+  return step;
+}
+
+template <Matrix M>
+void scale(M& X, const Vector& left, const Vector& right) {
+  X = (left.asDiagonal() * X * right.asDiagonal()).eval();
+}
+
+}  // namespace
+
+template <Matrix M>
+ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user)
+    : qp(user), D(Vector::Ones(user.n())), E_a(Vector::Ones(user.p())), rows(finite_rows(user.h)), m_user(user.m()) {
+  if (rows.size() < static_cast<std::size_t>(m_user)) {
+    qp.G = pick_rows(user.G, rows);
+    qp.h = user.h(rows);
+  }
+  E_g = Vector::Ones(qp.m());
+  equilibrate();
+}
+
+template <Matrix M>
+void ScaledProgram<M>::equilibrate() {
+  for (int pass = 0; pass < ruiz_passes; ++pass) {
+    Vector columns = Vector::Zero(qp.n());
+    Vector equalities = Vector::Zero(qp.p());
+    Vector inequalities = Vector::Zero(qp.m());
+    raise_to_column_norms(qp.P, columns);
+    raise_to_column_norms(qp.A, columns);
+    raise_to_column_norms(qp.G, columns);
+    raise_to_row_norms(qp.A, equalities);
+    raise_to_row_norms(qp.G, inequalities);
+    const Vector d = ruiz_step(columns, D);
+    const Vector e_a = ruiz_step(equalities, E_a);
+    const Vector e_g = ruiz_step(inequalities, E_g);
+    scale(qp.P, d, d);
+    scale(qp.A, e_a, d);
+    scale(qp.G, e_g, d);
+    D.array() *= d.array();
+    E_a.array() *= e_a.array();
+    E_g.array() *= e_g.array();
+  }  // (S2)
+  qp.q.array() *= D.array();
+  qp.b.array() *= E_a.array();
+  qp.h.array() *= E_g.array();
+  qp.lb.array() /= D.array();
+  qp.ub.array() /= D.array();
+}
+
+template <Matrix M>
+Point ScaledProgram<M>::from_user(const Point& v) const {
+  return {.x = v.x.cwiseQuotient(D),
+          .y = v.y.cwiseQuotient(E_a),
+          .z = v.z(rows).cwiseQuotient(E_g),
+          .z_box = v.z_box.cwiseProduct(D)};
+}
+
+template <Matrix M>
+PointBlock ScaledProgram<M>::right_side_from_user(const PointBlock& r) const {
+  return {.x = D.asDiagonal() * r.x,
+          .y = E_a.asDiagonal() * r.y,
+          .z = E_g.asDiagonal() * r.z(rows, Eigen::all),
+          .z_box = D.cwiseInverse().asDiagonal() * r.z_box};
+}
+
+template struct ScaledProgram<DenseMatrix>;
+template struct ScaledProgram<SparseMatrix>;
+
+}  // namespace altdiff::detail

@@ -1,0 +1,1 @@
+"""What the tests share: problems with known solutions, and derivatives computed in other ways."""

@@ -1,0 +1,111 @@
+"""The installed package: how fast it imports, what it imports, what it says of itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import altdiff
+import numpy as np
+import pytest
+from altdiff import _binding
+from altdiff._native import core
+from helpers.problems import natural_problem
+
+PACKAGE = Path(altdiff.__file__).parent
+
+
+def run(code: str, **variables: str) -> str:
+    """What a fresh interpreter prints."""
+    environment = {**os.environ, **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_import_takes_less_than_a_fifth_of_a_second() -> None:
+    # Timed inside a fresh interpreter, numpy included; the median of several, after one that fills the
+    # caches.
+    code = "import time; t = time.perf_counter(); import altdiff; print(time.perf_counter() - t)"
+    run(code)
+    assert statistics.median(float(run(code)) for _ in range(7)) < 0.2
+
+
+def test_the_import_brings_neither_torch_nor_jax_nor_scipy() -> None:
+    code = "import sys, altdiff; print([m for m in ('torch', 'jax', 'scipy') if m in sys.modules])"
+    assert run(code) == "[]"
+
+
+def test_a_dense_solve_does_not_import_scipy() -> None:
+    code = "import sys, altdiff; altdiff.solve_qp([[1]], [1]).vjp([1]); print('scipy' in sys.modules)"
+    assert run(code) == "False"
+
+
+def test_python_m_altdiff_says_what_is_installed() -> None:
+    done = subprocess.run([sys.executable, "-m", "altdiff"], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"altdiff {altdiff.__version__}"
+    assert re.fullmatch(r"instruction set: (baseline|x86-64-v3)", lines[1])
+    assert re.fullmatch(r"BLAS: .+", lines[2])
+    assert re.fullmatch(r"threads: [1-9]\d*", lines[3])
+
+
+def test_the_version_is_a_version() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", altdiff.__version__)
+
+
+def test_the_package_is_typed_and_its_native_modules_have_stubs() -> None:
+    assert (PACKAGE / "py.typed").exists()
+    assert (PACKAGE / "_core_base.pyi").exists()
+
+
+def test_the_native_module_offers_what_its_type_says() -> None:
+    public = [name for name in vars(_binding.Core) if not name.startswith("_")]
+    assert [name for name in public if not hasattr(core, name)] == []
+    problem = core.DenseProblem(np.eye(1), np.ones(1), None, None, None, None, None, None)
+    solution = problem.solve(core.Settings(), None)
+    for value, kind in ((problem, _binding.NativeProblem), (solution, _binding.NativeSolution)):
+        assert [name for name in dir(kind) if not name.startswith("_") and not hasattr(value, name)] == []
+
+
+def test_the_integers_of_status_are_the_cores() -> None:
+    native = core.Status  # type: ignore[attr-defined]
+    assert {status.name: int(getattr(native, status.name)) for status in altdiff.Status} == {
+        status.name: status.value for status in altdiff.Status
+    }
+
+
+def test_the_baseline_code_gives_the_same_answers() -> None:
+    code = """
+import json
+import altdiff
+from altdiff._native import core
+from helpers.problems import natural_problem
+solution = altdiff.solve_qp(**natural_problem(1, n=12, m=10, p=3))
+gradient = solution.vjp(solution.x).q
+print(json.dumps([core.build_info()["instruction_set"], solution.x.tolist(), gradient.tolist()]))
+"""
+    here = str(Path(__file__).parent)
+    path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    name, x, gradient = json.loads(run(code, ALTDIFF_INSTRUCTION_SET="baseline", PYTHONPATH=path))
+    assert name == "baseline"
+    solution = altdiff.solve_qp(**natural_problem(1, n=12, m=10, p=3))
+    np.testing.assert_allclose(x, solution.x, atol=1e-9)
+    np.testing.assert_allclose(gradient, solution.vjp(solution.x).q, atol=1e-8)
+
+
+def test_an_unknown_instruction_set_is_an_error_that_lists_the_right_ones() -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        run("import altdiff", ALTDIFF_INSTRUCTION_SET="mmx")
+    assert "ALTDIFF_INSTRUCTION_SET must be one of baseline, x86-64-v3, got 'mmx'" in caught.value.stderr
+
+
+def test_every_public_name_is_documented() -> None:
+    undocumented = [name for name in altdiff.__all__ if not (getattr(altdiff, name).__doc__ or "").strip()]
+    assert undocumented == []
