@@ -26,10 +26,11 @@ CPP := $(shell find src python/src -name '*.cpp' 2>/dev/null)
 CPP_ALL := $(shell find include src python/src tests benchmarks examples -name '*.[ch]pp' 2>/dev/null)
 HEADERS := $(filter %.hpp,$(CPP_ALL))
 PYTHON_DIRS := $(wildcard python benchmarks docs examples experiments tests tools)
-MYPY_DIRS := $(wildcard python/altdiff benchmarks experiments tools)
+MYPY_DIRS := $(wildcard python/altdiff benchmarks experiments tests/python tools)
 SHELL_FILES := .ci/run $(wildcard tools/*.sh tests/find_package/*.sh)
 
-.PHONY: help run test format lint docs bench tsan clean setup package test-cpp-build test-cpp test-python tidy
+.PHONY: help run test format lint docs bench tsan clean setup package test-cpp-build test-cpp test-python
+.PHONY: lint-format lint-python lint-types lint-shell lint-tree lint-tidy
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,14 +47,7 @@ format: $(DEV) ## format C++ and Python in place
 	@ruff format --quiet $(PYTHON_DIRS)
 
 lint: $(PACKAGE) ## formatting, clang-tidy, ruff, mypy, shellcheck, equation tags, shape of the tree
-	@clang-format --dry-run -Werror $(CPP_ALL)
-	@ruff check --quiet $(PYTHON_DIRS)
-	@ruff format --quiet --check $(PYTHON_DIRS)
-	@mypy --strict --no-error-summary $(MYPY_DIRS)
-	@shellcheck $(SHELL_FILES)
-	@python tools/check_tags.py
-	@python tools/check_tree.py
-	@$(MAKE) -j$(JOBS) tidy
+	@$(MAKE) -k -j$(JOBS) -O lint-format lint-python lint-types lint-shell lint-tree lint-tidy
 	@echo "lint: clean"
 
 docs: $(PACKAGE) $(DOCS) ## the documentation, into docs/_build/html; a warning is an error
@@ -65,7 +59,7 @@ bench: $(PACKAGE) ## time and error of the layer, in ratio to one Cholesky facto
 
 tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 	@cmake --build --preset tsan
-	@ctest --preset tsan
+	@ctest --preset tsan --no-tests=error -j$(JOBS)
 
 clean: ## remove everything built; keeps the virtual environment
 	@rm -rf build out docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -76,9 +70,9 @@ package: $(PACKAGE) ; @:
 test-cpp-build: build/dev/build.ninja
 	@cmake --build --preset dev
 test-cpp:
-	@ctest --preset dev
+	@ctest --preset dev --no-tests=error -j$(JOBS)
 test-python: $(PACKAGE)
-	@python -m pytest -q $(ARGS)
+	@python -m pytest $(ARGS)
 
 $(DEV): requirements/dev.txt
 	@echo "Setting up .venv: about 1 GB, a minute or more the first time ..."
@@ -95,17 +89,34 @@ $(PACKAGE): $(SOURCES) $(DEV)
 	@.venv/bin/python -m pip install -q --no-build-isolation --no-deps -Cbuild-dir=build/python .
 	@touch $@
 
-build/%/build.ninja: CMakePresets.json $(DEV)
+build/dev/build.ninja build/tsan/build.ninja: build/%/build.ninja: CMakePresets.json $(DEV)
 	@cmake --preset $* -DCMAKE_PREFIX_PATH="$(SITE_PACKAGES)"
 	@touch $@
 
-# One stamp a file, so that only what changed is checked again.
-TIDY := $(CPP:%=build/lint/%.ok)
-tidy: $(TIDY) ; @:
-build/lint/python/%.ok: DATABASE := build/python
-build/lint/%.ok: DATABASE := build/dev
-$(TIDY): build/lint/%.ok: % $(HEADERS) .clang-tidy | build/dev/build.ninja $(PACKAGE)
+# The parts of `make lint`.
+lint-format: $(DEV)
+	@clang-format --dry-run -Werror $(CPP_ALL)
+	@ruff format --quiet --check $(PYTHON_DIRS)
+lint-python: $(DEV)
+	@ruff check --quiet $(PYTHON_DIRS)
+lint-types: $(PACKAGE)
+	@MYPYPATH=tests/python mypy --strict --no-error-summary $(MYPY_DIRS)
+lint-shell: $(DEV)
+	@shellcheck $(SHELL_FILES)
+lint-tree: $(DEV)
+	@python tools/check_tags.py
+	@python tools/check_tree.py
+
+# One stamp a file, so that only what changed is checked again; a build tree of its own, which is only configured.
+TIDY := $(CPP:%=build/lint/checked/%)
+lint-tidy: $(TIDY)
+build/lint/checked/python/%: DATABASE := build/python
+build/lint/checked/src/%: DATABASE := build/lint
+$(TIDY): build/lint/checked/%: % $(HEADERS) .clang-tidy | build/lint/build.ninja $(PACKAGE)
 	@mkdir -p $(@D)
 	@echo "clang-tidy $<"
 	@clang-tidy --quiet -p $(DATABASE) $< 2>$@.log || { cat $@.log; exit 1; }
+	@touch $@
+build/lint/build.ninja: CMakeLists.txt $(wildcard cmake/*) $(DEV)
+	@cmake --preset release -B build/lint -DALTDIFF_BUILD_TESTS=OFF -DCMAKE_PREFIX_PATH="$(SITE_PACKAGES)" >/dev/null
 	@touch $@

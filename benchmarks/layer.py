@@ -1,9 +1,9 @@
 """Time and error of one dense QP, forward (solve_qp) and backward (vjp), beside one Cholesky factorisation.
 
 Machines differ, so times are also given in ratio to LAPACK's dpotrf of the same n, measured in the same run
-and in turn with the rest (at n = 10 most of it is the call from Python). The problems are built around a known
-solution with a known active set, and the reference gradient is a dense solve of the KKT system on that set:
-the errors owe nothing to the code they judge.
+and in turn with the rest (at n = 10 most of it is the call from Python). The problems are built around a
+known solution with a known active set, and the reference gradient is a dense solve of the KKT system on that
+set: the errors owe nothing to the code they judge.
 
     python -m benchmarks.layer --sizes 50 200 --repeats 20
 """

@@ -49,7 +49,7 @@ def parse_arguments(arguments: list[str] | None) -> tuple[EnergyOptions, Path]:
     parser = argparse.ArgumentParser(prog="python -m experiments.energy")
     add = parser.add_argument
     add("--data", type=Path, metavar="FOLDER", help="with the PJM load files; default: generated load")
-    add("--epochs", type=positive_integer, help="default 30, quick 3")
+    add("--epochs", type=positive_integer, help="default 25, quick 3")
     add("--repeats", type=positive_integer, help="trainings from different seeds; default 3, quick 1")
     add(
         "--ramp",
@@ -64,7 +64,7 @@ def parse_arguments(arguments: list[str] | None) -> tuple[EnergyOptions, Path]:
         data=given.data,
         years=2 if given.quick else 6,
         keep_years=2 if given.quick else None,
-        epochs=given.epochs or (3 if given.quick else 30),
+        epochs=given.epochs or (3 if given.quick else 25),
         repeats=given.repeats or (1 if given.quick else 3),
         ramp_limit=given.ramp,
         seed=given.seed,

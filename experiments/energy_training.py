@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from tqdm import tqdm  # type: ignore[import-untyped]
+from tqdm import tqdm
 
 from experiments.load_data import NEXT_HOURS, PAST_HOURS, DataSplit, Days
 from experiments.scheduling import Scheduler, schedule_loss

@@ -85,11 +85,11 @@ class Solver {
     if (outcome != Outcome::PrimalInfeasible && outcome != Outcome::DualInfeasible) return false;
     Point proof = program_->to_user(engine.drift());
     if (outcome == Outcome::PrimalInfeasible) {
-      if (!proves_primal_infeasible(user_, proof)) return false;
+      if (!CertificateCheck<M>(user_).proves_primal_infeasible(user_, proof)) return false;
       proof.x.setConstant(std::numeric_limits<double>::quiet_NaN());
       solution_.objective = std::numeric_limits<double>::infinity();
     } else {
-      if (!proves_dual_infeasible(user_, proof.x)) return false;
+      if (!CertificateCheck<M>(user_).proves_dual_infeasible(user_, proof.x)) return false;
       proof.y.setConstant(std::numeric_limits<double>::quiet_NaN());
       proof.z.setConstant(std::numeric_limits<double>::quiet_NaN());
       proof.z_box.setConstant(std::numeric_limits<double>::quiet_NaN());

@@ -45,13 +45,10 @@ def sparse_matrix(name: str, value: Any) -> Block:
     # scipy's arrays and matrices multiply differently: whoever passes one kind gets gradients of that kind.
     kind: Any = csc_array if isinstance(value, sparray) else csc_matrix
     matrix = kind(value, dtype=np.float64)
-    canonical = matrix.has_canonical_format
     # The core takes writable arrays only, although it never writes to them.
-    if not canonical or not all(
-        part.flags.writeable for part in (matrix.data, matrix.indices, matrix.indptr)
-    ):
+    writable = all(part.flags.writeable for part in (matrix.data, matrix.indices, matrix.indptr))
+    if not (writable and matrix.has_canonical_format):
         matrix = matrix.copy()
-    if not canonical:
         matrix.sum_duplicates()
     return matrix
 

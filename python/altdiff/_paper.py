@@ -34,7 +34,7 @@ class Entropy:
             raise ValueError(f"y must have shape (n), got {self.y.shape}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AlternatingResult:
     """What `alternating_differentiation` returns."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -84,6 +83,9 @@ def flag_setting(name: str, value: Any) -> bool:
 
 
 def _unknown(name: str) -> str:
+    # Imported where it is needed: nobody else should wait for it.
+    import difflib
+
     close = difflib.get_close_matches(name, NAMES, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"unknown setting {name!r}: {hint}The settings are {', '.join(NAMES)}"

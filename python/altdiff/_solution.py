@@ -47,7 +47,7 @@ class Tangent(NamedTuple):
     z_box: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The solution of one quadratic program, or of a batch of them.
 
@@ -68,7 +68,7 @@ class Solution:
     degenerate: Number  # True: a constraint is active with a zero multiplier, and x has a kink here
     unique: Number  # True: no other x has this objective
     margin: Number  # min over the constraints of max(slack, multiplier), scaled
-    _solved: Solved = field(repr=False, compare=False)
+    _solved: Solved = field(repr=False)
 
     def vjp(
         self,

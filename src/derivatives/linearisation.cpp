@@ -29,7 +29,7 @@ PointBlock Linearisation<M>::solve(const PointBlock& right_side) const {
   PointBlock b = program_->right_side_from_user(right_side);
   PointBlock t = zeros_like(b);
   const RoundReport report = alternating_rounds(program_->qp, system_, set_, b, t, limits_);
-  if (!(report.residual <= inconsistent)) {
+  if (!(report.residual <= std::max(inconsistent, limits_.tolerance))) {
     b.x += report.remainder.x;
     b.y += report.remainder.y;
     b.z += report.remainder.z;
@@ -48,7 +48,9 @@ bool Linearisation<M>::regular() const {
                      .z = DenseMatrix::Zero(qp.m(), 1),
                      .z_box = DenseMatrix::Zero(qp.n(), 1)};
   PointBlock t = zeros_like(b);
-  return alternating_rounds(qp, system_, set_, b, t, limits_).residual <= inconsistent;  // (A4)
+  RoundLimits limits = limits_;
+  limits.tolerance = std::min(limits.tolerance, inconsistent);
+  return alternating_rounds(qp, system_, set_, b, t, limits).residual <= inconsistent;  // (A4)
 }
 
 template <Matrix M>

@@ -1,9 +1,8 @@
 #include "engines/alternating.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstdio>
-
-#include "problem/certificates.hpp"
 
 namespace altdiff::detail {
 
@@ -15,6 +14,8 @@ constexpr int check_every = 10;            // rounds; a check costs about as muc
 constexpr double smallest_rho = 1e-8;
 constexpr double largest_rho = 1e8;
 constexpr double worth_adapting = 4;       // ratio of penalties below which a new factorisation does not pay
+
+double norm(const Vector& v) { return v.size() == 0 ? 0 : v.cwiseAbs().maxCoeff(); }
 
 double inverse_or_zero(double r) { return r > 0 ? 1 / r : 0; }
 
@@ -35,6 +36,7 @@ AlternatingEngine<M>::AlternatingEngine(const QuadraticProgram<M>& qp, const Set
       settings_(settings),
       system_(qp.P, qp.A, qp.G),
       residuals_of_(qp),
+      certificates_(qp),
       box_weight_(weights_of_bounds(qp.lb, qp.ub)),
       v_(initial),
       step_(initial),
@@ -74,8 +76,8 @@ auto AlternatingEngine<M>::advance(double target) -> Outcome {
     if (!std::isfinite(residuals.worst())) return Outcome::NumericalError;
     if (residuals.below(target)) return Outcome::Reached;
     note_drift();
-    if (proves_primal_infeasible(qp_, drift_)) return Outcome::PrimalInfeasible;
-    if (proves_dual_infeasible(qp_, drift_.x)) return Outcome::DualInfeasible;
+    if (certificates_.proves_primal_infeasible(qp_, drift_)) return Outcome::PrimalInfeasible;
+    if (certificates_.proves_dual_infeasible(qp_, drift_.x)) return Outcome::DualInfeasible;
     if (out_of_time()) return Outcome::TimeLimit;
     if (rounds_ >= next_adaptation_ && !adapt_penalty(residuals)) return Outcome::NumericalError;
   }
@@ -135,10 +137,25 @@ void AlternatingEngine<M>::note_drift() {
   previous_ = v_;
 }
 
-/// Balances the two residuals, at growing intervals, so that the penalty settles and ADMM's convergence holds.
+/// How far x and its copies s, t are apart, relative. (R1) would not do to steer by: it is zero inside the
+/// constraints, however far the slack is off.
+template <Matrix M>
+double AlternatingEngine<M>::disagreement() {
+  step_.y.setZero();
+  step_.z.setZero();
+  add_product(1, qp_.A, v_.x, step_.y);
+  add_product(1, qp_.G, v_.x, step_.z);
+  const double scale = std::max({1.0, norm(step_.y), norm(step_.z), norm(v_.x)});
+  step_.y -= qp_.b;
+  step_.z += s_ - qp_.h;
+  step_.x = (box_weight_.array() > 0).select(v_.x - t_, 0);
+  return std::max({norm(step_.y), norm(step_.z), norm(step_.x)}) / scale;  // (F7)
+}
+
+/// Balances primal and dual errors, at growing intervals, so that the penalty settles and ADMM's convergence holds.
 template <Matrix M>
 bool AlternatingEngine<M>::adapt_penalty(const Residuals& residuals) {
-  const double imbalance = std::sqrt(std::max(residuals.primal, 1e-16) / std::max(residuals.dual, 1e-16));
+  const double imbalance = std::sqrt(std::max(disagreement(), 1e-16) / std::max(residuals.dual, 1e-16));
   const double rho = std::clamp(rho_ * imbalance, smallest_rho, largest_rho);
   if (rho < worth_adapting * rho_ && rho_ < worth_adapting * rho) return true;
   set_penalty(rho);

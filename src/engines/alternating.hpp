@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "linalg/augmented_system.hpp"
+#include "problem/certificates.hpp"
 #include "problem/residuals.hpp"
 
 namespace altdiff::detail {
@@ -38,6 +39,7 @@ class AlternatingEngine {
   void update_z();
   void update_box();
   void note_drift();
+  [[nodiscard]] double disagreement();
   [[nodiscard]] bool adapt_penalty(const Residuals& residuals);
   void report(const Residuals& residuals) const;
   [[nodiscard]] bool out_of_time() const;
@@ -47,6 +49,7 @@ class AlternatingEngine {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   AugmentedSystem<M> system_;
   ResidualCheck<M> residuals_of_;
+  CertificateCheck<M> certificates_;
   Penalties R_;
   Vector box_weight_;  // penalty of a bound relative to rho; zero: a free variable
   Point v_, step_;     // iterate; solution of one round's linear system

@@ -19,12 +19,13 @@ double pressed_bound(const QuadraticProgram<M>& qp, const Vector& z_box, Index j
 }  // namespace
 
 template <Matrix M>
-bool proves_primal_infeasible(const QuadraticProgram<M>& qp, Point& v) {
+bool CertificateCheck<M>::proves_primal_infeasible(const QuadraticProgram<M>& qp, Point& v) const {
   v.z = v.z.cwiseMax(0);
   for (Index i = 0; i < qp.m(); ++i)
     if (!std::isfinite(qp.h[i])) v.z[i] = 0;
-  v.z_box.noalias() = -(qp.A.transpose() * v.y);
-  v.z_box.noalias() -= qp.G.transpose() * v.z;
+  v.z_box.setZero();
+  add_transposed_product(-1, qp.A, v.y, v.z_box);
+  add_transposed_product(-1, qp.G, v.z, v.z_box);
 
   double claim = -qp.b.dot(v.y);
   double weight = 0;
@@ -49,16 +50,16 @@ bool proves_primal_infeasible(const QuadraticProgram<M>& qp, Point& v) {
 }
 
 template <Matrix M>
-bool proves_dual_infeasible(const QuadraticProgram<M>& qp, const Vector& d) {
+bool CertificateCheck<M>::proves_dual_infeasible(const QuadraticProgram<M>& qp, const Vector& d) {
   const double descent = -qp.q.dot(d);
   if (!(descent > 0)) return false;
   const double allowed = relative_error * descent;
-  const Vector Pd = qp.P * d;
-  const Vector Ad = qp.A * d;
-  const Vector Gd = qp.G * d;
-  if ((Pd.array().abs() > allowed).any() || (Ad.array().abs() > allowed).any()) return false;
+  Pd_.noalias() = qp.P * d;
+  Ad_.noalias() = qp.A * d;
+  Gd_.noalias() = qp.G * d;
+  if ((Pd_.array().abs() > allowed).any() || (Ad_.array().abs() > allowed).any()) return false;
   for (Index i = 0; i < qp.m(); ++i)
-    if (std::isfinite(qp.h[i]) && Gd[i] > allowed) return false;
+    if (std::isfinite(qp.h[i]) && Gd_[i] > allowed) return false;
   for (Index j = 0; j < qp.n(); ++j) {
     if (std::isfinite(qp.ub[j]) && d[j] > allowed) return false;
     if (std::isfinite(qp.lb[j]) && d[j] < -allowed) return false;
@@ -79,10 +80,8 @@ bool is_convex(const M& P) {
   return system.factorise(unit, none, none, only_sigma);  // (C3)
 }
 
-template bool proves_primal_infeasible(const QuadraticProgram<DenseMatrix>&, Point&);
-template bool proves_primal_infeasible(const QuadraticProgram<SparseMatrix>&, Point&);
-template bool proves_dual_infeasible(const QuadraticProgram<DenseMatrix>&, const Vector&);
-template bool proves_dual_infeasible(const QuadraticProgram<SparseMatrix>&, const Vector&);
+template class CertificateCheck<DenseMatrix>;
+template class CertificateCheck<SparseMatrix>;
 template bool is_convex(const DenseMatrix&);
 template bool is_convex(const SparseMatrix&);
 

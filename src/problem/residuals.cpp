@@ -15,6 +15,16 @@ double norm(const Eigen::DenseBase<Expression>& v) {
 
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
+double largest_number(const DenseMatrix& X) { return norm(X); }
+double largest_number(const SparseMatrix& X) { return X.nonZeros() > 0 ? norm(X.coeffs()) : 0; }
+
+/// One, or the objective's own size if that is smaller: an objective of 1e-8 is not solved by any x.
+template <Matrix M>
+double smallest_scale(const QuadraticProgram<M>& qp) {
+  const double size = std::max(largest_number(qp.P), norm(qp.q));
+  return size > 0 ? std::min(1.0, size) : 1.0;
+}
+
 /// lambda_i times the limit that it belongs to; a row without a limit has no multiplier.
 double limit_product(double multiplier, double limit) { return std::isfinite(limit) ? multiplier * limit : 0; }
 
@@ -26,7 +36,7 @@ bool Residuals::below(double tolerance) const { return primal <= tolerance && du
 
 template <Matrix M>
 ResidualCheck<M>::ResidualCheck(const QuadraticProgram<M>& qp)
-    : Px_(qp.n()), Ax_(qp.p()), Gx_(qp.m()), Aty_(qp.n()), Gtz_(qp.n()) {}
+    : floor_(smallest_scale(qp)), Px_(qp.n()), Ax_(qp.p()), Gx_(qp.m()), Aty_(qp.n()), Gtz_(qp.n()) {}
 
 template <Matrix M>
 double ResidualCheck<M>::primal(const QuadraticProgram<M>& qp, const Point& v) {
@@ -51,7 +61,7 @@ double ResidualCheck<M>::dual(const QuadraticProgram<M>& qp, const Point& v) {
     if (!std::isfinite(qp.ub[j])) violation = larger(violation, v.z_box[j]);
     if (!std::isfinite(qp.lb[j])) violation = larger(violation, -v.z_box[j]);
   }
-  return violation / std::max({1.0, norm(Px_), norm(qp.q), norm(Aty_), norm(Gtz_), norm(v.z_box)});  // (R2)
+  return violation / std::max({floor_, norm(Px_), norm(qp.q), norm(Aty_), norm(Gtz_), norm(v.z_box)});  // (R2)
 }
 
 template <Matrix M>
@@ -64,7 +74,7 @@ double ResidualCheck<M>::gap(const QuadraticProgram<M>& qp, const Point& v) cons
   double bounds = 0;
   for (Index j = 0; j < v.x.size(); ++j)
     bounds += limit_product(v.z_box[j], v.z_box[j] > 0 ? qp.ub[j] : qp.lb[j]);
-  const double scale = std::max({1.0, std::abs(quadratic), std::abs(linear), std::abs(equalities),
+  const double scale = std::max({floor_, std::abs(quadratic), std::abs(linear), std::abs(equalities),
                                  std::abs(inequalities), std::abs(bounds)});
   return std::abs(quadratic + linear + equalities + inequalities + bounds) / scale;  // (R3)
 }

@@ -38,6 +38,9 @@ Vector ruiz_step(const Vector& norms, const Vector& factors) {
   return step;
 }
 
+double largest_number(const DenseMatrix& X) { return X.cwiseAbs().maxCoeff(); }
+double largest_number(const SparseMatrix& X) { return X.nonZeros() > 0 ? X.coeffs().abs().maxCoeff() : 0; }
+
 template <Matrix M>
 void scale(M& X, const Vector& left, const Vector& right) {
   X = (left.asDiagonal() * X * right.asDiagonal()).eval();
@@ -78,6 +81,10 @@ void ScaledProgram<M>::equilibrate() {
     E_g.array() *= e_g.array();
   }  // (S2)
   qp.q.array() *= D.array();
+  const double largest = std::max(largest_number(qp.P), qp.q.cwiseAbs().maxCoeff());
+  if (largest > 0) c = 1 / largest;
+  qp.P *= c;
+  qp.q *= c;
   qp.b.array() *= E_a.array();
   qp.h.array() *= E_g.array();
   qp.lb.array() /= D.array();
@@ -87,14 +94,14 @@ void ScaledProgram<M>::equilibrate() {
 template <Matrix M>
 Point ScaledProgram<M>::from_user(const Point& v) const {
   return {.x = v.x.cwiseQuotient(D),
-          .y = v.y.cwiseQuotient(E_a),
-          .z = v.z(rows).cwiseQuotient(E_g),
-          .z_box = v.z_box.cwiseProduct(D)};
+          .y = c * v.y.cwiseQuotient(E_a),
+          .z = c * v.z(rows).cwiseQuotient(E_g),
+          .z_box = c * v.z_box.cwiseProduct(D)};
 }
 
 template <Matrix M>
 PointBlock ScaledProgram<M>::right_side_from_user(const PointBlock& r) const {
-  return {.x = D.asDiagonal() * r.x,
+  return {.x = (c * D).asDiagonal() * r.x,
           .y = E_a.asDiagonal() * r.y,
           .z = E_g.asDiagonal() * r.z(rows, Eigen::all),
           .z_box = D.cwiseInverse().asDiagonal() * r.z_box};

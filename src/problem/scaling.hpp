@@ -7,12 +7,13 @@ namespace altdiff::detail {
 
 /// The program that engines see: rows with infinite h are gone, and rows and columns are brought to norms near one.
 ///
-///     x = D x_s,  y = E_a y_s,  z = E_g z_s,  z_box = z_box_s / D                                     (S1)
-///     P_s = D P D,  q_s = D q,  A_s = E_a A D,  b_s = E_a b,  G_s = E_g G D,  h_s = E_g h,  lb_s = lb / D
+///     x = D x_s,  y = E_a y_s / c,  z = E_g z_s / c,  z_box = z_box_s / (c D)                         (S1)
+///     P_s = c D P D,  q_s = c D q,  A_s = E_a A D,  b_s = E_a b,  G_s = E_g G D,  h_s = E_g h,  lb_s = lb / D
 template <Matrix M>
 struct ScaledProgram {
   QuadraticProgram<M> qp;
   Vector D, E_a, E_g;
+  double c = 1;  ///< brings the largest number of P_s and q_s to one
   std::vector<Index> rows;  ///< of the user's G, that are left
   Index m_user = 0;
 
@@ -23,7 +24,7 @@ struct ScaledProgram {
   template <class V>
   [[nodiscard]] BasicPoint<V> to_user(const BasicPoint<V>& v) const;  ///< (S1)
 
-  /// A right-hand side of the KKT system: its rows scale the other way round from its unknowns.
+  /// A right-hand side of the KKT system (A2): its rows scale the other way round from its unknowns.
   [[nodiscard]] PointBlock right_side_from_user(const PointBlock& r) const;
 
  private:
@@ -34,10 +35,10 @@ template <Matrix M>
 template <class V>
 BasicPoint<V> ScaledProgram<M>::to_user(const BasicPoint<V>& v) const {
   BasicPoint<V> user{.x = D.asDiagonal() * v.x,
-                     .y = E_a.asDiagonal() * v.y,
+                     .y = (E_a / c).asDiagonal() * v.y,
                      .z = V::Zero(m_user, v.z.cols()),
-                     .z_box = D.cwiseInverse().asDiagonal() * v.z_box};
-  user.z(rows, Eigen::all) = E_g.asDiagonal() * v.z;
+                     .z_box = (D * c).cwiseInverse().asDiagonal() * v.z_box};
+  user.z(rows, Eigen::all) = (E_g / c).asDiagonal() * v.z;
   return user;
 }
 

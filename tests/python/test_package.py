@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -30,11 +29,11 @@ def run(code: str, **variables: str) -> str:
 
 
 def test_the_import_takes_less_than_a_fifth_of_a_second() -> None:
-    # Timed inside a fresh interpreter, numpy included; the median of several, after one that fills the
-    # caches.
-    code = "import time; t = time.perf_counter(); import altdiff; print(time.perf_counter() - t)"
-    run(code)
-    assert statistics.median(float(run(code)) for _ in range(7)) < 0.2
+    # Timed inside a fresh interpreter, numpy included, after a run that fills the caches. Processor time, and
+    # the best of several, so that other programs that run meanwhile do not count.
+    code = "import time; t = time.process_time(); import altdiff; print(time.process_time() - t)"
+    times = [float(run(code, PYTHONDONTWRITEBYTECODE="")) for _ in range(6)]
+    assert min(times[1:]) < 0.2
 
 
 def test_the_import_brings_neither_torch_nor_jax_nor_scipy() -> None:
@@ -98,6 +97,16 @@ print(json.dumps([core.build_info()["instruction_set"], solution.x.tolist(), gra
     solution = altdiff.solve_qp(**natural_problem(1, n=12, m=10, p=3))
     np.testing.assert_allclose(x, solution.x, atol=1e-9)
     np.testing.assert_allclose(gradient, solution.vjp(solution.x).q, atol=1e-8)
+
+
+def test_a_build_without_the_fast_code_falls_back_to_the_baseline() -> None:
+    code = """
+import sys
+sys.modules["altdiff._core_v3"] = None
+from altdiff._native import core
+print(core.build_info()["instruction_set"])
+"""
+    assert run(code, ALTDIFF_INSTRUCTION_SET="") == "baseline"
 
 
 def test_an_unknown_instruction_set_is_an_error_that_lists_the_right_ones() -> None:

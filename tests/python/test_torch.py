@@ -112,6 +112,19 @@ def test_none_and_empty_tensors_are_absent_blocks() -> None:
     assert empty.grad.shape == (0,)
 
 
+def test_a_scalar_bound_gets_a_scalar_gradient() -> None:
+    values = tensors(natural_problem(7, n=4, m=3, p=1))
+    scalar, vector = (
+        torch.full(shape, -0.1, dtype=torch.float64, requires_grad=True) for shape in ((), (4,))
+    )
+    for bound in (scalar, vector):
+        QPLayer()(values["P"], values["q"], lb=bound).sum().backward()
+    assert scalar.grad is not None
+    assert vector.grad is not None
+    assert scalar.grad != 0
+    torch.testing.assert_close(scalar.grad, vector.grad.sum())
+
+
 def test_only_inputs_that_need_a_gradient_get_one() -> None:
     values = tensors(natural_problem(8, n=4, m=3, p=1), requires_grad=False)
     values["h"].requires_grad_()

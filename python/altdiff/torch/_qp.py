@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from altdiff.torch._tensors import Argument
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The solution as tensors; x, y, z, z_box and objective are differentiable.
 
