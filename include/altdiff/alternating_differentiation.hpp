@@ -55,14 +55,12 @@ struct AlternatingResult {
   std::vector<TraceRow> trace;
 };
 
-/// Algorithm 1 of the paper, with the errata of docs/math.md: fixed rho, zero start, and the Jacobian recursion
-/// (D1)-(D4) beside the iteration (F1)-(F4). Only the last round is kept.
+/// Algorithm 1 of the paper, with the errata of docs/math.md: fixed rho, zero start, and the Jacobian
+/// recursion (D1)-(D4) beside the iteration (F1)-(F4). Only the last round is kept.
 template <Objective F>
-[[nodiscard]] AlternatingResult alternating_differentiation(const F& f,
-                                                            const Constraints<typename F::Hessian>& constraints,
-                                                            const typename F::Tangent& dtheta,
-                                                            const ConstraintTangent<typename F::Hessian>& tangent,
-                                                            const AlternatingSettings& settings = {});
+[[nodiscard]] AlternatingResult alternating_differentiation(
+    const F& f, const Constraints<typename F::Hessian>& constraints, const typename F::Tangent& dtheta,
+    const ConstraintTangent<typename F::Hessian>& tangent, const AlternatingSettings& settings = {});
 
 extern template AlternatingResult alternating_differentiation(const Quadratic<DenseMatrix>&,
                                                               const Constraints<DenseMatrix>&,

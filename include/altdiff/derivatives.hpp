@@ -7,7 +7,8 @@ namespace altdiff {
 /// Gradient of the loss with respect to every field of the program, given the loss's gradient with respect to
 /// the solution (any member of `bar` may be empty: zero). Matrices keep their pattern, P_bar is symmetric.
 template <Matrix M>
-[[nodiscard]] QuadraticProgram<M> vjp(const QuadraticProgram<M>& qp, const Solution<M>& solution, const Point& bar);
+[[nodiscard]] QuadraticProgram<M> vjp(const QuadraticProgram<M>& qp, const Solution<M>& solution,
+                                      const Point& bar);
 
 template <Matrix M>
 [[nodiscard]] QuadraticProgram<M> vjp(const QuadraticProgram<M>& qp, const Solution<M>& solution,
@@ -17,21 +18,24 @@ template <Matrix M>
 
 /// Change of the solution under a change of the program (any field of `dot` may be empty: zero).
 template <Matrix M>
-[[nodiscard]] Point jvp(const QuadraticProgram<M>& qp, const Solution<M>& solution, const QuadraticProgram<M>& dot);
+[[nodiscard]] Point jvp(const QuadraticProgram<M>& qp, const Solution<M>& solution,
+                        const QuadraticProgram<M>& dot);
 
 /// dx/d(field), one column per entry; field is one of q, h, b, lb, ub.
 template <Matrix M>
 [[nodiscard]] DenseMatrix jacobian(const QuadraticProgram<M>& qp, const Solution<M>& solution, Field field);
 
-extern template QuadraticProgram<DenseMatrix> vjp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
-                                                  const Point&);
+extern template QuadraticProgram<DenseMatrix> vjp(const QuadraticProgram<DenseMatrix>&,
+                                                  const Solution<DenseMatrix>&, const Point&);
 extern template QuadraticProgram<SparseMatrix> vjp(const QuadraticProgram<SparseMatrix>&,
                                                    const Solution<SparseMatrix>&, const Point&);
 extern template Point jvp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
                           const QuadraticProgram<DenseMatrix>&);
 extern template Point jvp(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&,
                           const QuadraticProgram<SparseMatrix>&);
-extern template DenseMatrix jacobian(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&, Field);
-extern template DenseMatrix jacobian(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&, Field);
+extern template DenseMatrix jacobian(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
+                                     Field);
+extern template DenseMatrix jacobian(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&,
+                                     Field);
 
 }  // namespace altdiff

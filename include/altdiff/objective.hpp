@@ -12,12 +12,14 @@ concept Objective = Matrix<typename F::Hessian> &&
                     requires(const F& f, const Vector& x, Vector& g, typename F::Hessian& H,
                              const typename F::Tangent& dtheta, Eigen::Ref<DenseMatrix> block) {
                       { F::constant_hessian } -> std::convertible_to<bool>;
-                      { f.start() } -> std::convertible_to<Vector>;          // a point of the domain
+                      { f.start() } -> std::convertible_to<Vector>;  // a point of the domain
                       { f.value(x) } -> std::convertible_to<double>;
-                      { f.largest_step(x, x) } -> std::convertible_to<double>;  // t such that x + t d stays inside
-                      f.gradient(x, g);                                      // g = grad f
-                      f.hessian(x, H);                                       // H = Hessian of f
-                      f.add_cross(x, dtheta, block);                         // block += d(grad f)/dtheta dtheta
+                      {
+                        f.largest_step(x, x)
+                      } -> std::convertible_to<double>;  // t such that x + t d stays inside
+                      f.gradient(x, g);                  // g = grad f
+                      f.hessian(x, H);                   // H = Hessian of f
+                      f.add_cross(x, dtheta, block);     // block += d(grad f)/dtheta dtheta
                     };
 
 /// f(x; P, q) = 1/2 x'P x + q'x, P symmetric

@@ -20,7 +20,8 @@ struct Settings {
   int num_threads = 0;  ///< of BLAS for one large problem; 0: all that this process may use
   double rho = 0.1;     ///< first penalty of the alternating engine; it adapts
   bool finish = true;   ///< refine the engine's point to machine precision on its active set
-  std::function<void(const std::string&)> log{};  ///< receives one line per report of progress; empty: silence
+  std::function<void(const std::string&)>
+      log{};  ///< receives one line per report of progress; empty: silence
 };
 
 }  // namespace altdiff

@@ -35,7 +35,8 @@ struct Solution : Point {
   double duality_gap = std::numeric_limits<double>::infinity();      ///< (R3)
   bool degenerate = false;  ///< some row is neither clearly active nor clearly inactive
   bool unique = true;       ///< false: other x are as good, and dx is a convention
-  double margin = std::numeric_limits<double>::infinity();  ///< (G1): distance to the nearest change of active set
+  double margin =
+      std::numeric_limits<double>::infinity();  ///< (G1): distance to the nearest change of active set
 
   /// The factorised round at the solution, which every derivative reuses. Empty unless a point was found.
   std::shared_ptr<const detail::Linearisation<M>> linearisation{};

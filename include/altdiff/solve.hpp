@@ -12,7 +12,9 @@ template <Matrix M>
 [[nodiscard]] Solution<M> solve(const QuadraticProgram<M>& qp, const Settings& settings = {},
                                 const Point& initial = {});
 
-extern template Solution<DenseMatrix> solve(const QuadraticProgram<DenseMatrix>&, const Settings&, const Point&);
-extern template Solution<SparseMatrix> solve(const QuadraticProgram<SparseMatrix>&, const Settings&, const Point&);
+extern template Solution<DenseMatrix> solve(const QuadraticProgram<DenseMatrix>&, const Settings&,
+                                            const Point&);
+extern template Solution<SparseMatrix> solve(const QuadraticProgram<SparseMatrix>&, const Settings&,
+                                             const Point&);
 
 }  // namespace altdiff

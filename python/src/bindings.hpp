@@ -1,8 +1,8 @@
 #pragma once
 
-#include <altdiff/altdiff.hpp>
 #include <nanobind/nanobind.h>
 
+#include <altdiff/altdiff.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,9 +31,9 @@ T or_empty(std::optional<T> value) {
 
 /// The eight fields as Python passes them; None is absent.
 template <Matrix M>
-using OptionalFields = std::tuple<std::optional<M>, std::optional<Vector>, std::optional<M>, std::optional<Vector>,
-                                  std::optional<M>, std::optional<Vector>, std::optional<Vector>,
-                                  std::optional<Vector>>;
+using OptionalFields =
+    std::tuple<std::optional<M>, std::optional<Vector>, std::optional<M>, std::optional<Vector>,
+               std::optional<M>, std::optional<Vector>, std::optional<Vector>, std::optional<Vector>>;
 
 template <Matrix M>
 QuadraticProgram<M> program(OptionalFields<M> fields) {
@@ -48,18 +48,22 @@ QuadraticProgram<M> program(OptionalFields<M> fields) {
           .ub = or_empty(std::move(ub))};
 }
 
-/// Algorithm 1 for the program: the Jacobian with respect to the field `wrt`, or the derivative along `tangent`.
+/// Algorithm 1 for the program: the Jacobian with respect to the field `wrt`, or the derivative along
+/// `tangent`.
 template <Matrix M>
-[[nodiscard]] AlternatingResult differentiate(const Problem<M>& problem, const std::optional<std::string>& wrt,
+[[nodiscard]] AlternatingResult differentiate(const Problem<M>& problem,
+                                              const std::optional<std::string>& wrt,
                                               const std::optional<OptionalFields<M>>& tangent, double rho,
-                                              double tolerance, const std::string& stopping, int max_iterations,
-                                              bool trace);
+                                              double tolerance, const std::string& stopping,
+                                              int max_iterations, bool trace);
 
-extern template AlternatingResult differentiate(const Problem<DenseMatrix>&, const std::optional<std::string>&,
-                                                const std::optional<OptionalFields<DenseMatrix>>&, double, double,
-                                                const std::string&, int, bool);
-extern template AlternatingResult differentiate(const Problem<SparseMatrix>&, const std::optional<std::string>&,
-                                                const std::optional<OptionalFields<SparseMatrix>>&, double, double,
-                                                const std::string&, int, bool);
+extern template AlternatingResult differentiate(const Problem<DenseMatrix>&,
+                                                const std::optional<std::string>&,
+                                                const std::optional<OptionalFields<DenseMatrix>>&, double,
+                                                double, const std::string&, int, bool);
+extern template AlternatingResult differentiate(const Problem<SparseMatrix>&,
+                                                const std::optional<std::string>&,
+                                                const std::optional<OptionalFields<SparseMatrix>>&, double,
+                                                double, const std::string&, int, bool);
 
 }  // namespace altdiff::python

@@ -42,8 +42,8 @@ void make_settings(Settings* place, double tolerance, double gradient_tolerance,
 }
 
 bool cpu_supports_v3() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("x86-64-v3") != 0;
+#ifdef __x86_64__
+  return static_cast<bool>(__builtin_cpu_supports("x86-64-v3"));
 #else
   return false;
 #endif
@@ -91,6 +91,7 @@ Field field_named(const std::string& name) {
 
 }  // namespace altdiff::python
 
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-cstyle-cast,bugprone-signed-bitwise): inside nanobind's macro
 NB_MODULE(ALTDIFF_MODULE, module) {
   using namespace altdiff::python;
   module.doc() = "The core of altdiff; use the package altdiff, which checks and shapes its arguments.";

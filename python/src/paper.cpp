@@ -15,8 +15,8 @@ namespace altdiff::python {
 
 namespace {
 
-AlternatingSettings settings_from(double rho, double tolerance, const std::string& stopping, int max_iterations,
-                                  bool trace) {
+AlternatingSettings settings_from(double rho, double tolerance, const std::string& stopping,
+                                  int max_iterations, bool trace) {
   if (stopping != "paper" && stopping != "residual")
     throw std::invalid_argument("stopping must be 'paper' or 'residual', got '" + stopping + "'");
   return {.rho = rho,
@@ -43,19 +43,31 @@ template <Matrix M>
 Directions<M> unit_directions(Field field, const QuadraticProgram<M>& qp) {
   Directions<M> unit;
   switch (field) {
-    case Field::q: unit.q.setIdentity(qp.n(), qp.n()); break;
-    case Field::b: unit.constraints.b.setIdentity(qp.p(), qp.p()); break;
-    case Field::h: unit.constraints.h.setIdentity(qp.m(), qp.m()); break;
-    case Field::lb: unit.constraints.lb.setIdentity(qp.n(), qp.n()); break;
-    case Field::ub: unit.constraints.ub.setIdentity(qp.n(), qp.n()); break;
-    default: throw std::invalid_argument("wrt must be one of q, b, h, lb, ub; for P, A and G give a tangent");
+    case Field::q:
+      unit.q.setIdentity(qp.n(), qp.n());
+      break;
+    case Field::b:
+      unit.constraints.b.setIdentity(qp.p(), qp.p());
+      break;
+    case Field::h:
+      unit.constraints.h.setIdentity(qp.m(), qp.m());
+      break;
+    case Field::lb:
+      unit.constraints.lb.setIdentity(qp.n(), qp.n());
+      break;
+    case Field::ub:
+      unit.constraints.ub.setIdentity(qp.n(), qp.n());
+      break;
+    default:
+      throw std::invalid_argument("wrt must be one of q, b, h, lb, ub; for P, A and G give a tangent");
   }
   return unit;
 }
 
 template <Matrix M>
 Directions<M> along(const QuadraticProgram<M>& dot) {
-  return {.q = dot.q, .constraints = {.A = dot.A, .b = dot.b, .G = dot.G, .h = dot.h, .lb = dot.lb, .ub = dot.ub}};
+  return {.q = dot.q,
+          .constraints = {.A = dot.A, .b = dot.b, .G = dot.G, .h = dot.h, .lb = dot.lb, .ub = dot.ub}};
 }
 
 template <Matrix M>
@@ -71,12 +83,15 @@ struct EntropyProblem {
 };
 
 template <Matrix M>
-AlternatingResult differentiate_entropy(const EntropyProblem<M>& problem, const std::optional<std::string>& wrt,
-                                        const std::optional<OptionalFields<M>>& tangent, double rho, double tolerance,
-                                        const std::string& stopping, int max_iterations, bool trace) {
+AlternatingResult differentiate_entropy(const EntropyProblem<M>& problem,
+                                        const std::optional<std::string>& wrt,
+                                        const std::optional<OptionalFields<M>>& tangent, double rho,
+                                        double tolerance, const std::string& stopping, int max_iterations,
+                                        bool trace) {
   const AlternatingSettings settings = settings_from(rho, tolerance, stopping, max_iterations, trace);
   const auto& qp = problem.qp;
-  const auto directions = wrt ? unit_directions(field_named(*wrt), qp) : along(program<M>(tangent.value()));
+  const QuadraticProgram<M> dot = tangent ? program<M>(*tangent) : QuadraticProgram<M>{};
+  const auto directions = wrt ? unit_directions(field_named(*wrt), qp) : along(dot);
   const nb::gil_scoped_release no_gil;
   return alternating_differentiation(Entropy<M>{.q = qp.q}, constraints_of(qp), {.q = directions.q},
                                      directions.constraints, settings);
@@ -84,9 +99,10 @@ AlternatingResult differentiate_entropy(const EntropyProblem<M>& problem, const 
 
 template <Matrix M>
 void make_entropy(EntropyProblem<M>* place, const Vector& y, std::optional<M> G, std::optional<Vector> h,
-                  std::optional<M> A, std::optional<Vector> b, std::optional<Vector> lb, std::optional<Vector> ub) {
-  new (place) EntropyProblem<M>{program<M>({std::nullopt, Vector(-y), std::move(G), std::move(h), std::move(A),
-                                            std::move(b), std::move(lb), std::move(ub)})};
+                  std::optional<M> A, std::optional<Vector> b, std::optional<Vector> lb,
+                  std::optional<Vector> ub) {
+  new (place) EntropyProblem<M>{program<M>({std::nullopt, Vector(-y), std::move(G), std::move(h),
+                                            std::move(A), std::move(b), std::move(lb), std::move(ub)})};
 }
 
 template <Matrix M>

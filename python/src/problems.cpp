@@ -25,17 +25,19 @@ struct Solved {
 };
 
 template <Matrix M>
-void make_problem(Problem<M>* place, M P, Vector q, std::optional<M> G, std::optional<Vector> h, std::optional<M> A,
-                  std::optional<Vector> b, std::optional<Vector> lb, std::optional<Vector> ub) {
+void make_problem(Problem<M>* place, M P, Vector q, std::optional<M> G, std::optional<Vector> h,
+                  std::optional<M> A, std::optional<Vector> b, std::optional<Vector> lb,
+                  std::optional<Vector> ub) {
   auto qp = std::make_shared<const QuadraticProgram<M>>(
-      program<M>({std::move(P), std::move(q), std::move(G), std::move(h), std::move(A), std::move(b), std::move(lb),
-                  std::move(ub)}));
+      program<M>({std::move(P), std::move(q), std::move(G), std::move(h), std::move(A), std::move(b),
+                  std::move(lb), std::move(ub)}));
   detail::check(*qp);
   new (place) Problem<M>{std::move(qp)};
 }
 
 template <Matrix M>
-Solved<M> solve_problem(const Problem<M>& problem, const Settings& settings, const std::optional<PointFields>& initial) {
+Solved<M> solve_problem(const Problem<M>& problem, const Settings& settings,
+                        const std::optional<PointFields>& initial) {
   Point start;
   if (initial) std::tie(start.x, start.y, start.z, start.z_box) = *initial;
   const nb::gil_scoped_release no_gil;
@@ -56,13 +58,13 @@ Fields<M> pull_back(const Solved<M>& solved, std::optional<Vector> x_bar, std::o
 }
 
 template <Matrix M>
-PointFields push_forward(const Solved<M>& solved, std::optional<M> P, std::optional<Vector> q, std::optional<M> G,
-                         std::optional<Vector> h, std::optional<M> A, std::optional<Vector> b,
-                         std::optional<Vector> lb, std::optional<Vector> ub) {
+PointFields push_forward(const Solved<M>& solved, std::optional<M> P, std::optional<Vector> q,
+                         std::optional<M> G, std::optional<Vector> h, std::optional<M> A,
+                         std::optional<Vector> b, std::optional<Vector> lb, std::optional<Vector> ub) {
   const nb::gil_scoped_release no_gil;
   const Point dot = jvp(*solved.qp, solved.solution,
-                        program<M>({std::move(P), std::move(q), std::move(G), std::move(h), std::move(A), std::move(b),
-                                    std::move(lb), std::move(ub)}));
+                        program<M>({std::move(P), std::move(q), std::move(G), std::move(h), std::move(A),
+                                    std::move(b), std::move(lb), std::move(ub)}));
   return {dot.x, dot.y, dot.z, dot.z_box};
 }
 
@@ -88,14 +90,17 @@ void bind_problem(nb::module_& module, const std::string& kind) {
            "b"_a = none, "lb"_a = none, "ub"_a = none)
       .def(
           "jacobian",
-          [](const Solved<M>& s, const std::string& field) { return jacobian(*s.qp, s.solution, field_named(field)); },
+          [](const Solved<M>& s, const std::string& field) {
+            return jacobian(*s.qp, s.solution, field_named(field));
+          },
           "field"_a);
   nb::class_<Problem<M>>(module, (kind + "Problem").c_str())
       .def("__init__", &make_problem<M>, "P"_a, "q"_a, "G"_a = none, "h"_a = none, "A"_a = none, "b"_a = none,
            "lb"_a = none, "ub"_a = none)
       .def("solve", &solve_problem<M>, "settings"_a, "initial"_a = none)
-      .def("alternating_differentiation", &differentiate<M>, "wrt"_a = none, "tangent"_a = none, "rho"_a = 1.0,
-           "tolerance"_a = 1e-3, "stopping"_a = "paper", "max_iterations"_a = 100000, "trace"_a = false);
+      .def("alternating_differentiation", &differentiate<M>, "wrt"_a = none, "tangent"_a = none,
+           "rho"_a = 1.0, "tolerance"_a = 1e-3, "stopping"_a = "paper", "max_iterations"_a = 100000,
+           "trace"_a = false);
 }
 
 }  // namespace

@@ -22,13 +22,15 @@ SparseMatrix symmetric_outer(const SparseMatrix& like, const Vector& u, const Ve
 }
 
 /// v x' + y u' on the pattern of `like`.
-DenseMatrix outer_sum(const DenseMatrix& /*like*/, const Vector& v, const Vector& x, const Vector& y, const Vector& u) {
+DenseMatrix outer_sum(const DenseMatrix& /*like*/, const Vector& v, const Vector& x, const Vector& y,
+                      const Vector& u) {
   DenseMatrix result = v * x.transpose();
   result.noalias() += y * u.transpose();
   return result;
 }
 
-SparseMatrix outer_sum(const SparseMatrix& like, const Vector& v, const Vector& x, const Vector& y, const Vector& u) {
+SparseMatrix outer_sum(const SparseMatrix& like, const Vector& v, const Vector& x, const Vector& y,
+                       const Vector& u) {
   SparseMatrix result = like;
   for (Index j = 0; j < result.outerSize(); ++j)
     for (SparseMatrix::InnerIterator it(result, j); it; ++it)
@@ -50,19 +52,19 @@ QuadraticProgram<M> vjp(const QuadraticProgram<M>& qp, const Solution<M>& soluti
   const Vector r_box = t.z_box.col(0);
   const Vector side = linearisation.active().box;
   const auto& x = solution.x;
-  return {.P = symmetric_outer(qp.P, u, x),                              // (V2)
-          .q = u,                                                        // (V3)
-          .G = outer_sum(qp.G, r, x, solution.z, u),                     // (V4)
-          .h = -r,                                                       // (V5)
-          .A = outer_sum(qp.A, v, x, solution.y, u),                     // (V6)
-          .b = -v,                                                       // (V7)
+  return {.P = symmetric_outer(qp.P, u, x),                                  // (V2)
+          .q = u,                                                            // (V3)
+          .G = outer_sum(qp.G, r, x, solution.z, u),                         // (V4)
+          .h = -r,                                                           // (V5)
+          .A = outer_sum(qp.A, v, x, solution.y, u),                         // (V6)
+          .b = -v,                                                           // (V7)
           .lb = (side.array() < 0).select(-r_box, Vector::Zero(x.size())),   // (V8)
           .ub = (side.array() > 0).select(-r_box, Vector::Zero(x.size()))};  // (V8)
 }
 
 template QuadraticProgram<DenseMatrix> vjp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
                                            const Point&);
-template QuadraticProgram<SparseMatrix> vjp(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&,
-                                            const Point&);
+template QuadraticProgram<SparseMatrix> vjp(const QuadraticProgram<SparseMatrix>&,
+                                            const Solution<SparseMatrix>&, const Point&);
 
 }  // namespace altdiff

@@ -7,8 +7,8 @@ namespace {
 constexpr int max_set_changes = 12;
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
 
-/// Large penalties on the active rows make a round contract fast; how large is limited by what the factorisation
-/// survives, and the condensed matrix squares the condition.
+/// Large penalties on the active rows make a round contract fast; how large is limited by what the
+/// factorisation survives, and the condensed matrix squares the condition.
 template <Matrix M>
 struct FinishPenalty;
 template <>
@@ -25,10 +25,8 @@ struct FinishPenalty<SparseMatrix> {
 template <Matrix M>
 Penalties penalties_on(const ActiveSet& S, Index p) {
   constexpr double R = FinishPenalty<M>::row;
-  return {.sigma = FinishPenalty<M>::sigma,
-          .A = Vector::Constant(p, R),
-          .G = R * S.z,
-          .box = R * S.box_mask()};
+  return {
+      .sigma = FinishPenalty<M>::sigma, .A = Vector::Constant(p, R), .G = R * S.z, .box = R * S.box_mask()};
 }
 
 /// KKT conditions of (QP) with S as equalities, as a right-hand side of (A2).
@@ -70,7 +68,7 @@ std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>&
 
 template std::optional<Finished<DenseMatrix>> finish(const std::shared_ptr<const ScaledProgram<DenseMatrix>>&,
                                                      const Point&, double);
-template std::optional<Finished<SparseMatrix>> finish(const std::shared_ptr<const ScaledProgram<SparseMatrix>>&,
-                                                      const Point&, double);
+template std::optional<Finished<SparseMatrix>> finish(
+    const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double);
 
 }  // namespace altdiff::detail

@@ -6,7 +6,8 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot get below: (A2) has no solution
+constexpr double inconsistent =
+    1e-6;  // a relative residual that rounds cannot get below: (A2) has no solution
 
 PointBlock zeros_like(const PointBlock& v) {
   return {.x = DenseMatrix::Zero(v.x.rows(), v.x.cols()),
@@ -18,7 +19,8 @@ PointBlock zeros_like(const PointBlock& v) {
 /// Any vector without structure will do; this one is the same everywhere.
 Vector generic_vector(Index n) {
   Vector v(n);
-  for (Index i = 0; i < n; ++i) v[i] = std::sin(1.0 + 1.7 * static_cast<double>(i) * (1.0 + 0.013 * static_cast<double>(i)));
+  for (Index i = 0; i < n; ++i)
+    v[i] = std::sin(1.0 + 1.7 * static_cast<double>(i) * (1.0 + 0.013 * static_cast<double>(i)));
   return v;
 }
 

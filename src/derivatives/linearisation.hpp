@@ -7,8 +7,8 @@
 
 namespace altdiff::detail {
 
-/// The program at its solution: the active set, and the factor that the forward pass owns. Every derivative is one
-/// solve with it. Immutable, so that several threads may differentiate one solution.
+/// The program at its solution: the active set, and the factor that the forward pass owns. Every derivative
+/// is one solve with it. Immutable, so that several threads may differentiate one solution.
 template <Matrix M>
 class Linearisation {
  public:
@@ -16,8 +16,8 @@ class Linearisation {
                 RoundLimits limits)
       : program_(std::move(program)), system_(std::move(system)), set_(std::move(set)), limits_(limits) {}
 
-  /// Solves (A2) in the user's units. Where no solution exists (x is not unique), the part of the right-hand side
-  /// that cannot be met is taken off it: the answer is finite, a pseudo-inverse.
+  /// Solves (A2) in the user's units. Where no solution exists (x is not unique), the part of the right-hand
+  /// side that cannot be met is taken off it: the answer is finite, a pseudo-inverse.
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const;
 
   /// True if (A2) has a solution for a generic right-hand side, so that x is unique (A4).

@@ -20,7 +20,8 @@ void restrict_to(const ActiveSet& S, const Vector& box_mask, PointBlock& v) {
 }
 
 template <Matrix M>
-void residual(const QuadraticProgram<M>& qp, const PointBlock& right_side, const PointBlock& t, PointBlock& r) {
+void residual(const QuadraticProgram<M>& qp, const PointBlock& right_side, const PointBlock& t,
+              PointBlock& r) {
   r.x = -right_side.x - t.z_box;
   r.y = -right_side.y;
   r.z = -right_side.z;
@@ -42,8 +43,9 @@ void add(PointBlock& t, const PointBlock& step) {
 }  // namespace
 
 template <Matrix M>
-RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system, const ActiveSet& S,
-                               const PointBlock& right_side, PointBlock& t, const RoundLimits& limits) {
+RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system,
+                               const ActiveSet& S, const PointBlock& right_side, PointBlock& t,
+                               const RoundLimits& limits) {
   const Vector box_mask = S.box_mask();
   Vector workspace(system.workspace_size());
   PointBlock b = right_side;
@@ -78,9 +80,11 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   return report;
 }
 
-template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&, const AugmentedSystem<DenseMatrix>&,
-                                        const ActiveSet&, const PointBlock&, PointBlock&, const RoundLimits&);
-template RoundReport alternating_rounds(const QuadraticProgram<SparseMatrix>&, const AugmentedSystem<SparseMatrix>&,
-                                        const ActiveSet&, const PointBlock&, PointBlock&, const RoundLimits&);
+template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,
+                                        const AugmentedSystem<DenseMatrix>&, const ActiveSet&,
+                                        const PointBlock&, PointBlock&, const RoundLimits&);
+template RoundReport alternating_rounds(const QuadraticProgram<SparseMatrix>&,
+                                        const AugmentedSystem<SparseMatrix>&, const ActiveSet&,
+                                        const PointBlock&, PointBlock&, const RoundLimits&);
 
 }  // namespace altdiff::detail

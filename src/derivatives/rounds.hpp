@@ -26,12 +26,14 @@ struct RoundReport {
 ///     [G_S             ] [z]       [r_z,S]
 ///     [I_S             ] [box]     [r_box,S]
 ///
-/// by alternating rounds from `t`, one column a right-hand side, with a factor that somebody owns already. Whatever
-/// penalties the factor has, the fixed point is the same; large ones on S and none elsewhere need 2 to 5 rounds, the
-/// penalties of ADMM are the paper's recursion. The finish, the adjoint and the tangent are this function.
+/// by alternating rounds from `t`, one column a right-hand side, with a factor that somebody owns already.
+/// Whatever penalties the factor has, the fixed point is the same; large ones on S and none elsewhere need 2
+/// to 5 rounds, the penalties of ADMM are the paper's recursion. The finish, the adjoint and the tangent are
+/// this function.
 template <Matrix M>
-RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system, const ActiveSet& S,
-                               const PointBlock& right_side, PointBlock& t, const RoundLimits& limits);
+RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system,
+                               const ActiveSet& S, const PointBlock& right_side, PointBlock& t,
+                               const RoundLimits& limits);
 
 extern template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,
                                                const AugmentedSystem<DenseMatrix>&, const ActiveSet&,

@@ -10,9 +10,10 @@ using detail::require;
 
 template <class Array>
 void require_shape(const Array& X, Index rows, Index columns, const std::string& name) {
-  require(X.rows() == rows && X.cols() == columns,
-          "the tangent of " + name + " must have shape (" + std::to_string(rows) + ", " + std::to_string(columns) +
-              "), got (" + std::to_string(X.rows()) + ", " + std::to_string(X.cols()) + ")");
+  require(X.rows() == rows && X.cols() == columns, "the tangent of " + name + " must have shape (" +
+                                                       std::to_string(rows) + ", " + std::to_string(columns) +
+                                                       "), got (" + std::to_string(X.rows()) + ", " +
+                                                       std::to_string(X.cols()) + ")");
 }
 
 /// The KKT conditions differentiated at fixed x, y, z: the right-hand side of (A2).
@@ -76,19 +77,32 @@ template <Matrix M>
 DenseMatrix jacobian(const QuadraticProgram<M>& qp, const Solution<M>& solution, Field field) {
   const auto& linearisation = detail::linearisation_of(solution);
   const Index n = qp.n();
-  const Index columns = field == Field::b ? qp.p() : field == Field::h ? qp.m() : n;
+  Index columns = n;
+  if (field == Field::b) columns = qp.p();
+  if (field == Field::h) columns = qp.m();
   PointBlock r{.x = DenseMatrix::Zero(n, columns),
                .y = DenseMatrix::Zero(qp.p(), columns),
                .z = DenseMatrix::Zero(qp.m(), columns),
                .z_box = DenseMatrix::Zero(n, columns)};
   const Eigen::ArrayXd side = linearisation.active().box;
   switch (field) {
-    case Field::q: r.x.setIdentity(); break;
-    case Field::b: r.y.diagonal().setConstant(-1); break;
-    case Field::h: r.z.diagonal().setConstant(-1); break;
-    case Field::lb: r.z_box.diagonal() = -(side < 0).cast<double>(); break;
-    case Field::ub: r.z_box.diagonal() = -(side > 0).cast<double>(); break;
-    default: require(false, "jacobian is offered for q, h, b, lb and ub; use jvp or vjp for P, G and A");
+    case Field::q:
+      r.x.setIdentity();
+      break;
+    case Field::b:
+      r.y.diagonal().setConstant(-1);
+      break;
+    case Field::h:
+      r.z.diagonal().setConstant(-1);
+      break;
+    case Field::lb:
+      r.z_box.diagonal() = -(side < 0).cast<double>();
+      break;
+    case Field::ub:
+      r.z_box.diagonal() = -(side > 0).cast<double>();
+      break;
+    default:
+      require(false, "jacobian is offered for q, h, b, lb and ub; use jvp or vjp for P, G and A");
   }
   return linearisation.solve(r).x;
 }

@@ -8,12 +8,12 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double sigma = 1e-6;             // keeps K regular where P is not
-constexpr double equality_weight = 1e3;    // equalities take a larger penalty than inequalities
-constexpr int check_every = 10;            // rounds; a check costs about as much as a round
+constexpr double sigma = 1e-6;           // keeps K regular where P is not
+constexpr double equality_weight = 1e3;  // equalities take a larger penalty than inequalities
+constexpr int check_every = 10;          // rounds; a check costs about as much as a round
 constexpr double smallest_rho = 1e-8;
 constexpr double largest_rho = 1e8;
-constexpr double worth_adapting = 4;       // ratio of penalties below which a new factorisation does not pay
+constexpr double worth_adapting = 4;  // ratio of penalties below which a new factorisation does not pay
 
 double norm(const Vector& v) { return v.size() == 0 ? 0 : v.cwiseAbs().maxCoeff(); }
 
@@ -23,7 +23,8 @@ Vector weights_of_bounds(const Vector& lb, const Vector& ub) {
   Vector weights(lb.size());
   for (Index j = 0; j < lb.size(); ++j) {
     const bool bounded = std::isfinite(lb[j]) || std::isfinite(ub[j]);
-    weights[j] = lb[j] == ub[j] ? equality_weight : bounded ? 1 : 0;
+    weights[j] = bounded ? 1 : 0;
+    if (lb[j] == ub[j]) weights[j] = equality_weight;
   }
   return weights;
 }
@@ -31,7 +32,8 @@ Vector weights_of_bounds(const Vector& lb, const Vector& ub) {
 }  // namespace
 
 template <Matrix M>
-AlternatingEngine<M>::AlternatingEngine(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial)
+AlternatingEngine<M>::AlternatingEngine(const QuadraticProgram<M>& qp, const Settings& settings,
+                                        const Point& initial)
     : qp_(qp),
       settings_(settings),
       system_(qp.P, qp.A, qp.G),
@@ -70,7 +72,8 @@ auto AlternatingEngine<M>::advance(double target) -> Outcome {
   if (!factorised_ && !factorise()) return Outcome::NumericalError;
   while (rounds_ < settings_.max_iterations) {
     round();
-    if (++rounds_ % check_every != 0 && rounds_ < settings_.max_iterations) continue;
+    ++rounds_;
+    if (rounds_ % check_every != 0 && rounds_ < settings_.max_iterations) continue;
     const Residuals residuals = residuals_of_(qp_, v_);
     report(residuals);
     if (!std::isfinite(residuals.worst())) return Outcome::NumericalError;
@@ -103,12 +106,13 @@ void AlternatingEngine<M>::update_x() {
   v_.x = step_.x;  // (F1)
 }
 
-/// With w = G x+ - h + z/rho: z+ = rho max(w, 0) and s+ = max(-w, 0), so that z+ and s+ are complementary exactly.
+/// With w = G x+ - h + z/rho: z+ = rho max(w, 0) and s+ = max(-w, 0), so that z+ and s+ are complementary
+/// exactly.
 template <Matrix M>
 void AlternatingEngine<M>::update_z() {
   step_.z = step_.z.cwiseQuotient(R_.G) - s_;
-  s_ = (-step_.z).cwiseMax(0);                      // (F2)
-  v_.z = R_.G.cwiseProduct(step_.z).cwiseMax(0);    // (F4)
+  s_ = (-step_.z).cwiseMax(0);                    // (F2)
+  v_.z = R_.G.cwiseProduct(step_.z).cwiseMax(0);  // (F4)
 }
 
 /// The same for lb <= x <= ub: the copy t of x is projected, the multiplier takes what the projection took.
@@ -152,7 +156,8 @@ double AlternatingEngine<M>::disagreement() {
   return std::max({norm(step_.y), norm(step_.z), norm(step_.x)}) / scale;  // (F7)
 }
 
-/// Balances primal and dual errors, at growing intervals, so that the penalty settles and ADMM's convergence holds.
+/// Balances primal and dual errors, at growing intervals, so that the penalty settles and ADMM's convergence
+/// holds.
 template <Matrix M>
 bool AlternatingEngine<M>::adapt_penalty(const Residuals& residuals) {
   const double imbalance = std::sqrt(std::max(disagreement(), 1e-16) / std::max(residuals.dual, 1e-16));

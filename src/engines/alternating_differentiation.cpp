@@ -18,14 +18,16 @@ constexpr double armijo = 1e-4;
 
 double norm(const Vector& v) { return v.size() == 0 ? 0 : v.cwiseAbs().maxCoeff<Eigen::PropagateNaN>(); }
 
-/// Iterate and Jacobian side by side. C stands for the one-sided rows [G; -I; I] throughout, h for their limits.
+/// Iterate and Jacobian side by side. C stands for the one-sided rows [G; -I; I] throughout, h for their
+/// limits.
 template <Objective F>
 class AlternatingDifferentiation {
   using M = typename F::Hessian;
 
  public:
   AlternatingDifferentiation(const F& f, const Constraints<M>& constraints, const typename F::Tangent& dtheta,
-                             const ConstraintTangent<M>& tangent, Index k, const AlternatingSettings& settings)
+                             const ConstraintTangent<M>& tangent, Index k,
+                             const AlternatingSettings& settings)
       : f_(f),
         settings_(settings),
         rho_(settings.rho),
@@ -38,23 +40,21 @@ class AlternatingDifferentiation {
         db_(tangent.b.size() > 0 ? tangent.b : DenseMatrix::Zero(b_.size(), k)),
         dh_(C_.stack(tangent, k)),
         H_(initial_hessian()),
-        system_(H_, A_, C_.G()) {
-    const Index n = f.start().size();
-    const auto vectors = [](Index size) { return Vector::Zero(size); };
-    const auto block = [k](Index rows) { return DenseMatrix::Zero(rows, k); };
-    x_ = f.start();
-    previous_x_ = x_;
-    s_ = z_ = Cx_h_ = pull_C_ = vectors(C_.count());
-    y_ = Ax_b_ = pull_A_ = vectors(b_.size());
-    gradient_ = step_ = trial_ = vectors(n);
-    dx_ = block(n);
-    ds_ = dz_ = dCx_ = block(C_.count());
-    dy_ = dAx_ = block(b_.size());
+        system_(H_, A_, C_.G()),
+        penalties_{.sigma = 0,
+                   .A = Vector::Constant(b_.size(), rho_),
+                   .G = Vector::Constant(C_.G().rows(), rho_),
+                   .box = rho_ * C_.bounds_per_variable()},
+        x_(f.start()),
+        previous_x_(x_) {
+    const Index n = x_.size();
+    s_ = z_ = Cx_h_ = pull_C_ = Vector::Zero(C_.count());
+    y_ = Ax_b_ = pull_A_ = Vector::Zero(b_.size());
+    gradient_ = step_ = trial_ = Vector::Zero(n);
+    dx_ = DenseMatrix::Zero(n, k);
+    ds_ = dz_ = dCx_ = DenseMatrix::Zero(C_.count(), k);
+    dy_ = dAx_ = DenseMatrix::Zero(b_.size(), k);
     workspace_.resize(system_.workspace_size());
-    penalties_ = {.sigma = 0,
-                  .A = Vector::Constant(b_.size(), rho_),
-                  .G = Vector::Constant(C_.G().rows(), rho_),
-                  .box = rho_ * C_.bounds_per_variable()};
   }
 
   AlternatingResult run() {
@@ -80,7 +80,7 @@ class AlternatingDifferentiation {
   }
 
  private:
-  M initial_hessian() const {
+  [[nodiscard]] M initial_hessian() const {
     M H;
     f_.hessian(f_.start(), H);
     return H;
@@ -114,7 +114,7 @@ class AlternatingDifferentiation {
     C_.add_transposed_product(1, pull_C_, gradient_);
   }
 
-  double lagrangian() const {
+  [[nodiscard]] double lagrangian() const {
     return f_.value(x_) + y_.dot(Ax_b_) + z_.dot(Cx_h_ + s_) +
            0.5 * rho_ * (Ax_b_.squaredNorm() + (Cx_h_ + s_).squaredNorm());
   }
@@ -132,7 +132,7 @@ class AlternatingDifferentiation {
       const double decrement = -gradient_.dot(step_);
       const double length = F::constant_hessian ? 1 : step_length(decrement);
       if (length == 0) break;  // at the limit of rounding
-      x_ += length * step_;  // (F1)
+      x_ += length * step_;    // (F1)
       update_products();
       if (F::constant_hessian) break;
     }
@@ -181,9 +181,9 @@ class AlternatingDifferentiation {
     dy_ -= rho_ * dAx_;
     dz_ -= rho_ * (ds_ + dCx_);
     dx_ = -dx_;
-    system_.solve(dx_, workspace_);        // (D1)
-    add_product(1, A_, dx_, dAx_);         // now d(A x - b)
-    C_.add_product(1, dx_, dCx_);          // now d(C x - h)
+    system_.solve(dx_, workspace_);  // (D1)
+    add_product(1, A_, dx_, dAx_);   // now d(A x - b)
+    C_.add_product(1, dx_, dCx_);    // now d(C x - h)
   }
 
   void update_s() { s_ = (-Cx_h_ - z_ / rho_).cwiseMax(0); }  // (F2)
@@ -196,8 +196,8 @@ class AlternatingDifferentiation {
   }
 
   void update_y() {
-    y_ += rho_ * Ax_b_;   // (F3)
-    dy_ += rho_ * dAx_;   // (D3)
+    y_ += rho_ * Ax_b_;  // (F3)
+    dy_ += rho_ * dAx_;  // (D3)
   }
 
   void update_z() {
@@ -215,12 +215,13 @@ class AlternatingDifferentiation {
                               .primal_residual = primal,
                               .dual_residual = dual,
                               .active_rows = (s_.array() == 0).count()});
-    if (settings_.stopping == Stopping::Residual) return primal < settings_.tolerance && dual < settings_.tolerance;
+    if (settings_.stopping == Stopping::Residual)
+      return primal < settings_.tolerance && dual < settings_.tolerance;
     trial_ = x_ - previous_x_;
     return trial_.norm() < settings_.tolerance * previous_x_.norm();  // (P1)
   }
 
-  double primal_residual() const {
+  [[nodiscard]] double primal_residual() const {
     double scale = 1;
     double violation = 0;
     for (Index i = 0; i < b_.size(); ++i) {
@@ -261,29 +262,38 @@ class AlternatingDifferentiation {
   M H_;
   AugmentedSystem<M> system_;
   Penalties penalties_;
-  Vector x_, s_, y_, z_;           // the last round
-  DenseMatrix dx_, ds_, dy_, dz_;  // and its derivative
-  Vector previous_x_, Ax_b_, Cx_h_, pull_A_, pull_C_, gradient_, step_, trial_, workspace_;
+  Vector x_, previous_x_, s_, y_, z_;  // the last round
+  DenseMatrix dx_, ds_, dy_, dz_;      // and its derivative
+  Vector Ax_b_, Cx_h_, pull_A_, pull_C_, gradient_, step_, trial_, workspace_;
   DenseMatrix dAx_, dCx_;
   double gradient_scale_ = 1;
 };
 
 /// The number of directions; all members that are given must agree on it.
 template <Matrix M, class Tangent>
-Index directions(const Tangent& dtheta, const ConstraintTangent<M>& tangent) {
+Index directions(const Tangent& dtheta, const Constraints<M>& constraints,
+                 const ConstraintTangent<M>& tangent, Index n) {
   Index k = -1;
-  const auto agree = [&k](const DenseMatrix& block, const char* name) {
+  const auto agree = [&k](const DenseMatrix& block, Index rows, const std::string& name) {
     if (block.size() == 0) return;
-    require(k < 0 || k == block.cols(), std::string("the tangent of ") + name + " has another number of columns");
+    require(block.rows() == rows, "the tangent of " + name + " must have " + std::to_string(rows) + " rows");
+    require(k < 0 || k == block.cols(), "the tangent of " + name + " has another number of columns");
     k = block.cols();
   };
-  agree(dtheta.q, "q");
-  agree(tangent.b, "b");
-  agree(tangent.h, "h");
-  agree(tangent.lb, "lb");
-  agree(tangent.ub, "ub");
-  bool has_matrix = tangent.A.size() > 0 || tangent.G.size() > 0;
-  if constexpr (requires { dtheta.P; }) has_matrix = has_matrix || dtheta.P.size() > 0;
+  agree(dtheta.q, n, "q");
+  agree(tangent.b, constraints.b.size(), "b");
+  agree(tangent.h, constraints.h.size(), "h");
+  agree(tangent.lb, n, "lb");
+  agree(tangent.ub, n, "ub");
+  bool has_matrix = false;
+  const auto agree_matrix = [&](const M& X, Index rows, const std::string& name) {
+    if (X.size() == 0) return;
+    require(X.rows() == rows && X.cols() == n, "the tangent of " + name + " must have the shape of " + name);
+    has_matrix = true;
+  };
+  agree_matrix(tangent.A, constraints.b.size(), "A");
+  agree_matrix(tangent.G, constraints.h.size(), "G");
+  if constexpr (requires { dtheta.P; }) agree_matrix(dtheta.P, n, "P");
   require(!has_matrix || k <= 1, "a tangent of P, A or G allows one direction only");
   return has_matrix ? 1 : std::max<Index>(k, 0);
 }
@@ -300,13 +310,15 @@ AlternatingResult alternating_differentiation(const F& f, const Constraints<type
   require(settings.max_iterations >= 0, "max_iterations must not be negative");
   using M = typename F::Hessian;
   const Index n = f.start().size();
-  check_constraints<M>(constraints.G, constraints.h, constraints.A, constraints.b, constraints.lb, constraints.ub, n);
+  check_constraints<M>(constraints.G, constraints.h, constraints.A, constraints.b, constraints.lb,
+                       constraints.ub, n);
   const ScopedBlasThreads threads(n, 0);
-  const Index k = directions<M>(dtheta, tangent);
+  const Index k = directions<M>(dtheta, constraints, tangent, n);
   return AlternatingDifferentiation<F>(f, constraints, dtheta, tangent, k, settings).run();
 }
 
-template AlternatingResult alternating_differentiation(const Quadratic<DenseMatrix>&, const Constraints<DenseMatrix>&,
+template AlternatingResult alternating_differentiation(const Quadratic<DenseMatrix>&,
+                                                       const Constraints<DenseMatrix>&,
                                                        const Quadratic<DenseMatrix>::Tangent&,
                                                        const ConstraintTangent<DenseMatrix>&,
                                                        const AlternatingSettings&);
@@ -315,11 +327,13 @@ template AlternatingResult alternating_differentiation(const Quadratic<SparseMat
                                                        const Quadratic<SparseMatrix>::Tangent&,
                                                        const ConstraintTangent<SparseMatrix>&,
                                                        const AlternatingSettings&);
-template AlternatingResult alternating_differentiation(const Entropy<DenseMatrix>&, const Constraints<DenseMatrix>&,
+template AlternatingResult alternating_differentiation(const Entropy<DenseMatrix>&,
+                                                       const Constraints<DenseMatrix>&,
                                                        const Entropy<DenseMatrix>::Tangent&,
                                                        const ConstraintTangent<DenseMatrix>&,
                                                        const AlternatingSettings&);
-template AlternatingResult alternating_differentiation(const Entropy<SparseMatrix>&, const Constraints<SparseMatrix>&,
+template AlternatingResult alternating_differentiation(const Entropy<SparseMatrix>&,
+                                                       const Constraints<SparseMatrix>&,
                                                        const Entropy<SparseMatrix>::Tangent&,
                                                        const ConstraintTangent<SparseMatrix>&,
                                                        const AlternatingSettings&);

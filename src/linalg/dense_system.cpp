@@ -12,7 +12,8 @@ DenseSystem::DenseSystem(const DenseMatrix& H, const DenseMatrix& A, const Dense
       root_g_(G.rows()),
       R_(H.rows()) {}
 
-bool DenseSystem::factorise(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G, const Penalties& R) {
+bool DenseSystem::factorise(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G,
+                            const Penalties& R) {
   root_a_ = R.A.cwiseSqrt();
   root_g_ = R.G.cwiseSqrt();
   R_ = R.box;

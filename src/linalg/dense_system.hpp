@@ -7,16 +7,18 @@
 
 namespace altdiff::detail {
 
-/// (K2) for dense data, by Cholesky of (K1). With W = R^1/2 [A; G], K = H + sigma I + diag(R_box) + W'W, and no step
-/// divides by a penalty.
+/// (K2) for dense data, by Cholesky of (K1). With W = R^1/2 [A; G], K = H + sigma I + diag(R_box) + W'W, and
+/// no step divides by a penalty.
 class DenseSystem {
  public:
   DenseSystem(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G);  ///< reads the sizes only
 
   /// False: K is not positive definite (or so close to it that the factorisation failed).
-  [[nodiscard]] bool factorise(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G, const Penalties& R);
+  [[nodiscard]] bool factorise(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G,
+                               const Penalties& R);
 
-  /// Solves (K2), one column a right-hand side: right-hand sides in, solution out. Rows without penalty return zero.
+  /// Solves (K2), one column a right-hand side: right-hand sides in, solution out. Rows without penalty
+  /// return zero.
   void solve(Block x, Block y, Block z, Block box, Vector& workspace) const;
 
   /// Solves (K1) K u = x in place.

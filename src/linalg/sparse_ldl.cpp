@@ -78,8 +78,8 @@ void SparseLdl::find_pattern() {
   L_values_.assign(at(L_starts_.back()), 0);
 }
 
-/// The columns that row k of L meets, in topological order, at the end of `stack_` from the returned place on;
-/// column k of the matrix is scattered into `row_`.
+/// The columns that row k of L meets, in topological order, at the end of `stack_` from the returned place
+/// on; column k of the matrix is scattered into `row_`.
 Index SparseLdl::reach(Index k) {
   Index top = size();
   mark_[at(k)] = static_cast<int>(k);

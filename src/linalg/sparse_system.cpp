@@ -40,7 +40,7 @@ KktPattern::KktPattern(const SparseMatrix& H, const SparseMatrix& A, const Spars
       for (SparseMatrix::InnerIterator it(X, j); it; ++it) {
         const Index row = first_row + it.row();
         const bool stored = transposed || row <= j;
-        places.push_back(!stored ? -1 : transposed ? place(upper, j, row) : place(upper, row, j));
+        places.push_back(stored ? place(upper, std::min(row, j), std::max(row, j)) : -1);
       }
   };
   locate(H, 0, false, of_H);

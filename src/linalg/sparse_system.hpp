@@ -9,7 +9,8 @@
 
 namespace altdiff::detail {
 
-/// The upper triangle of [H + diag, W'; W, -I], W = R^1/2 [A; G], and where each number of H, A and G lives in it.
+/// The upper triangle of [H + diag, W'; W, -I], W = R^1/2 [A; G], and where each number of H, A and G lives
+/// in it.
 struct KktPattern {
   SparseMatrix upper;
   std::vector<int> of_H, of_A, of_G;  ///< place of every stored number; -1: below the diagonal, not needed
@@ -21,7 +22,8 @@ struct KktPattern {
 /// (K2) for sparse data, by LDL' of the quasi-definite matrix. The interface is DenseSystem's.
 class SparseSystem {
  public:
-  SparseSystem(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G);  ///< reads the patterns only
+  SparseSystem(const SparseMatrix& H, const SparseMatrix& A,
+               const SparseMatrix& G);  ///< reads the patterns only
   [[nodiscard]] bool factorise(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G,
                                const Penalties& R);
   void solve(Block x, Block y, Block z, Block box, Vector& workspace) const;

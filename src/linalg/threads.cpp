@@ -1,6 +1,7 @@
 #include "linalg/threads.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <thread>
 
@@ -10,14 +11,21 @@ namespace altdiff::detail {
 
 namespace {
 constexpr Index worth_threads = 400;  // below, waking a thread costs more than it saves
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
 }
+}  // namespace
 
 int available_threads() {
   // Read once: the environment is not to be read while another thread may change it.
   static const int count = [] {
-    const char* wanted = std::getenv("OMP_NUM_THREADS");  // NOLINT(concurrency-mt-unsafe)
-    const int from_environment = wanted != nullptr ? std::atoi(wanted) : 0;  // NOLINT(cert-err34-c)
-    return from_environment > 0 ? from_environment : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const std::string wanted = environment("OMP_NUM_THREADS");
+    int threads = 0;
+    std::from_chars(wanted.data(), wanted.data() + wanted.size(), threads);
+    if (threads < 1) threads = static_cast<int>(std::thread::hardware_concurrency());
+    return std::max(threads, 1);
   }();
   return count;
 }

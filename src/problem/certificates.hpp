@@ -4,15 +4,16 @@
 
 namespace altdiff::detail {
 
-/// Tests proofs that a normalised program has no solution; keeps its workspace, so that a call takes no memory.
+/// Tests proofs that a normalised program has no solution; keeps its workspace, so that a call takes no
+/// memory.
 template <Matrix M>
 class CertificateCheck {
  public:
   explicit CertificateCheck(const QuadraticProgram<M>& qp) : Pd_(qp.n()), Ad_(qp.p()), Gd_(qp.m()) {}
 
-  /// True if the multipliers (y, z, z_box) prove that no x satisfies the constraints (C1). z_box is set by the test:
-  /// the bounds take up what is left of A'y + G'z.
-  [[nodiscard]] bool proves_primal_infeasible(const QuadraticProgram<M>& qp, Point& multipliers) const;
+  /// True if the multipliers of v prove that no x satisfies the constraints (C1). z_box is set by
+  /// the test: the bounds take up what is left of A'y + G'z.
+  [[nodiscard]] bool proves_primal_infeasible(const QuadraticProgram<M>& qp, Point& v) const;
 
   /// True if d is a ray along which the objective falls without bound (C2).
   [[nodiscard]] bool proves_dual_infeasible(const QuadraticProgram<M>& qp, const Vector& d);

@@ -21,7 +21,9 @@ void require_finite(const Numbers& numbers, Index count, const std::string& name
   }
 }
 
-void require_finite(const DenseMatrix& X, const std::string& name) { require_finite(X.data(), X.size(), name); }
+void require_finite(const DenseMatrix& X, const std::string& name) {
+  require_finite(X.data(), X.size(), name);
+}
 
 void require_finite(const SparseMatrix& X, const std::string& name) {
   for (Index j = 0; j < X.outerSize(); ++j)
@@ -38,14 +40,13 @@ void require_limit(const Vector& limit, double forbidden, const std::string& nam
 }
 
 template <Matrix M>
-void require_rows(const M& X, const Vector& right, Index n, const std::string& matrix, const std::string& vector,
-                  const std::string& count) {
-  require(X.rows() == right.size(), matrix + " and " + vector + " must have the same number of rows (" + count +
-                                        "), got " + std::to_string(X.rows()) + " and " +
+void require_rows(const M& X, const Vector& right, Index n, const std::string& matrix,
+                  const std::string& vector, const std::string& count) {
+  require(X.rows() == right.size(), matrix + " and " + vector + " must have the same number of rows (" +
+                                        count + "), got " + std::to_string(X.rows()) + " and " +
                                         std::to_string(right.size()));
-  require(X.rows() == 0 || X.cols() == n,
-          matrix + " must have shape (" + count + ", n) with n = " + std::to_string(n) + ", got " +
-              shape(X.rows(), X.cols()));
+  require(X.rows() == 0 || X.cols() == n, matrix + " must have shape (" + count + ", n) with n = " +
+                                              std::to_string(n) + ", got " + shape(X.rows(), X.cols()));
 }
 
 void require_bound_size(const Vector& bound, Index n, const std::string& name) {
@@ -72,7 +73,8 @@ SparseMatrix rows_or_none(const SparseMatrix& X, Index n) {
 
 Vector or_zero(const Vector& v, Index size, const std::string& name) {
   if (v.size() == 0) return Vector::Zero(size);
-  require(v.size() == size, name + " must have " + std::to_string(size) + " entries, got " + std::to_string(v.size()));
+  require(v.size() == size,
+          name + " must have " + std::to_string(size) + " entries, got " + std::to_string(v.size()));
   return v;
 }
 
@@ -83,8 +85,8 @@ void require(bool condition, const std::string& message) {
 }
 
 template <Matrix M>
-void check_constraints(const M& G, const Vector& h, const M& A, const Vector& b, const Vector& lb, const Vector& ub,
-                       Index n) {
+void check_constraints(const M& G, const Vector& h, const M& A, const Vector& b, const Vector& lb,
+                       const Vector& ub, Index n) {
   require_rows(G, h, n, "G", "h", "m");
   require_rows(A, b, n, "A", "b", "p");
   require_bound_size(lb, n, "lb");
@@ -118,7 +120,8 @@ void check(const Settings& settings) {
   require(settings.max_iterations >= 0,
           "max_iterations must not be negative, got " + std::to_string(settings.max_iterations));
   require(settings.time_limit > 0, "time_limit must be positive, got " + std::to_string(settings.time_limit));
-  require(settings.num_threads >= 0, "num_threads must not be negative, got " + std::to_string(settings.num_threads));
+  require(settings.num_threads >= 0,
+          "num_threads must not be negative, got " + std::to_string(settings.num_threads));
   require(settings.rho > 0 && std::isfinite(settings.rho),
           "rho must be positive and finite, got " + std::to_string(settings.rho));
 }
@@ -145,10 +148,10 @@ Point filled(const Point& point, Index n, Index p, Index m, const std::string& w
 
 template void check(const QuadraticProgram<DenseMatrix>&);
 template void check(const QuadraticProgram<SparseMatrix>&);
-template void check_constraints(const DenseMatrix&, const Vector&, const DenseMatrix&, const Vector&, const Vector&,
-                                const Vector&, Index);
-template void check_constraints(const SparseMatrix&, const Vector&, const SparseMatrix&, const Vector&, const Vector&,
-                                const Vector&, Index);
+template void check_constraints(const DenseMatrix&, const Vector&, const DenseMatrix&, const Vector&,
+                                const Vector&, const Vector&, Index);
+template void check_constraints(const SparseMatrix&, const Vector&, const SparseMatrix&, const Vector&,
+                                const Vector&, const Vector&, Index);
 template QuadraticProgram<DenseMatrix> normalised(const QuadraticProgram<DenseMatrix>&);
 template QuadraticProgram<SparseMatrix> normalised(const QuadraticProgram<SparseMatrix>&);
 

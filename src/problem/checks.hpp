@@ -16,13 +16,13 @@ void check(const QuadraticProgram<M>& qp);
 
 /// The part of it that is about G x <= h, A x = b and lb <= x <= ub.
 template <Matrix M>
-void check_constraints(const M& G, const Vector& h, const M& A, const Vector& b, const Vector& lb, const Vector& ub,
-                       Index n);
+void check_constraints(const M& G, const Vector& h, const M& A, const Vector& b, const Vector& lb,
+                       const Vector& ub, Index n);
 
 void check(const Settings& settings);
 
-/// The same program in the form that the algorithms expect: P symmetric, absent blocks with zero rows and n columns,
-/// absent bounds infinite, sparse matrices compressed.
+/// The same program in the form that the algorithms expect: P symmetric, absent blocks with zero rows and n
+/// columns, absent bounds infinite, sparse matrices compressed.
 template <Matrix M>
 [[nodiscard]] QuadraticProgram<M> normalised(const QuadraticProgram<M>& qp);
 

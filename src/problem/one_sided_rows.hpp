@@ -7,8 +7,8 @@
 
 namespace altdiff::detail {
 
-/// G x <= h and the bounds as the paper has them, one slack a row: [G; -I; I] x <= [h; -lb; ub], without the rows
-/// whose limit is infinite, and without ever storing the identities.
+/// G x <= h and the bounds as the paper has them, one slack a row: [G; -I; I] x <= [h; -lb; ub], without the
+/// rows whose limit is infinite, and without ever storing the identities.
 template <Matrix M>
 class OneSidedRows {
  public:

@@ -26,13 +26,17 @@ double smallest_scale(const QuadraticProgram<M>& qp) {
 }
 
 /// lambda_i times the limit that it belongs to; a row without a limit has no multiplier.
-double limit_product(double multiplier, double limit) { return std::isfinite(limit) ? multiplier * limit : 0; }
+double limit_product(double multiplier, double limit) {
+  return std::isfinite(limit) ? multiplier * limit : 0;
+}
 
 }  // namespace
 
 double Residuals::worst() const { return larger(larger(primal, dual), gap); }
 
-bool Residuals::below(double tolerance) const { return primal <= tolerance && dual <= tolerance && gap <= tolerance; }
+bool Residuals::below(double tolerance) const {
+  return primal <= tolerance && dual <= tolerance && gap <= tolerance;
+}
 
 template <Matrix M>
 ResidualCheck<M>::ResidualCheck(const QuadraticProgram<M>& qp)
@@ -61,7 +65,8 @@ double ResidualCheck<M>::dual(const QuadraticProgram<M>& qp, const Point& v) {
     if (!std::isfinite(qp.ub[j])) violation = larger(violation, v.z_box[j]);
     if (!std::isfinite(qp.lb[j])) violation = larger(violation, -v.z_box[j]);
   }
-  return violation / std::max({floor_, norm(Px_), norm(qp.q), norm(Aty_), norm(Gtz_), norm(v.z_box)});  // (R2)
+  return violation /
+         std::max({floor_, norm(Px_), norm(qp.q), norm(Aty_), norm(Gtz_), norm(v.z_box)});  // (R2)
 }
 
 template <Matrix M>

@@ -25,7 +25,7 @@ class ResidualCheck {
  private:
   double primal(const QuadraticProgram<M>& qp, const Point& v);
   double dual(const QuadraticProgram<M>& qp, const Point& v);
-  double gap(const QuadraticProgram<M>& qp, const Point& v) const;
+  [[nodiscard]] double gap(const QuadraticProgram<M>& qp, const Point& v) const;
 
   double floor_;  // of the scale in (R2) and (R3)
   Vector Px_, Ax_, Gx_, Aty_, Gtz_;

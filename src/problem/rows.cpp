@@ -15,7 +15,8 @@ DenseMatrix pick_rows(const DenseMatrix& G, const std::vector<Index>& rows) { re
 
 SparseMatrix pick_rows(const SparseMatrix& G, const std::vector<Index>& rows) {
   std::vector<int> place(static_cast<std::size_t>(G.rows()), -1);
-  for (std::size_t k = 0; k < rows.size(); ++k) place[static_cast<std::size_t>(rows[k])] = static_cast<int>(k);
+  for (std::size_t k = 0; k < rows.size(); ++k)
+    place[static_cast<std::size_t>(rows[k])] = static_cast<int>(k);
   std::vector<Eigen::Triplet<double>> entries;
   for (Index j = 0; j < G.outerSize(); ++j)
     for (SparseMatrix::InnerIterator it(G, j); it; ++it)

@@ -50,7 +50,11 @@ void scale(M& X, const Vector& left, const Vector& right) {
 
 template <Matrix M>
 ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user)
-    : qp(user), D(Vector::Ones(user.n())), E_a(Vector::Ones(user.p())), rows(finite_rows(user.h)), m_user(user.m()) {
+    : qp(user),
+      D(Vector::Ones(user.n())),
+      E_a(Vector::Ones(user.p())),
+      rows(finite_rows(user.h)),
+      m_user(user.m()) {
   if (rows.size() < static_cast<std::size_t>(m_user)) {
     qp.G = pick_rows(user.G, rows);
     qp.h = user.h(rows);

@@ -5,15 +5,17 @@
 
 namespace altdiff::detail {
 
-/// The program that engines see: rows with infinite h are gone, and rows and columns are brought to norms near one.
+/// The program that engines see: rows with infinite h are gone, and rows and columns are brought to norms
+/// near one.
 ///
 ///     x = D x_s,  y = E_a y_s / c,  z = E_g z_s / c,  z_box = z_box_s / (c D)                         (S1)
-///     P_s = c D P D,  q_s = c D q,  A_s = E_a A D,  b_s = E_a b,  G_s = E_g G D,  h_s = E_g h,  lb_s = lb / D
+///     P_s = c D P D,  q_s = c D q,  A_s = E_a A D,  b_s = E_a b,  G_s = E_g G D,  h_s = E_g h,  lb_s = lb /
+///     D
 template <Matrix M>
 struct ScaledProgram {
   QuadraticProgram<M> qp;
   Vector D, E_a, E_g;
-  double c = 1;  ///< brings the largest number of P_s and q_s to one
+  double c = 1;             ///< brings the largest number of P_s and q_s to one
   std::vector<Index> rows;  ///< of the user's G, that are left
   Index m_user = 0;
 

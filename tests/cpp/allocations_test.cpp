@@ -19,7 +19,7 @@ extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile
 namespace {
 const int installed = __sanitizer_install_malloc_and_free_hooks(
     [](const volatile void*, std::size_t) { ++allocations; }, [](const volatile void*) {});
-}
+}  // namespace
 #else
 extern "C" void* __libc_malloc(std::size_t size);
 extern "C" void* malloc(std::size_t size) {
@@ -42,7 +42,9 @@ long allocations_of(const Work& work) {
 template <Matrix M>
 long allocations_of_rounds(const QuadraticProgram<M>& qp, int rounds) {
   const Settings settings{.max_iterations = rounds};
-  const Point zero{.x = Vector::Zero(qp.n()), .y = Vector::Zero(qp.p()), .z = Vector::Zero(qp.m()),
+  const Point zero{.x = Vector::Zero(qp.n()),
+                   .y = Vector::Zero(qp.p()),
+                   .z = Vector::Zero(qp.m()),
                    .z_box = Vector::Zero(qp.n())};
   detail::AlternatingEngine<M> engine(qp, settings, zero);
   return allocations_of([&] { (void)engine.advance(1e-300); });

@@ -1,5 +1,6 @@
-#include <altdiff/altdiff.hpp>
 #include <gtest/gtest.h>
+
+#include <altdiff/altdiff.hpp>
 
 #include "random_problems.hpp"
 
@@ -44,11 +45,11 @@ TEST(AlternatingDifferentiation, NativeBoundsGiveTheRoundsOfStackedRows) {
 TEST(AlternatingDifferentiation, EntropyStaysInsideItsDomainAndMatchesCentralDifferences) {
   Random random(3);
   const Vector y = 3 * random.normals(6);
-  const Constraints<DenseMatrix> c{.A = DenseMatrix::Ones(1, 6), .b = Vector::Ones(1),
-                                   .ub = Vector::Constant(6, 0.4)};
+  const Constraints<DenseMatrix> c{
+      .A = DenseMatrix::Ones(1, 6), .b = Vector::Ones(1), .ub = Vector::Constant(6, 0.4)};
   const auto at = [&](const Vector& logits) {
-    return alternating_differentiation(Entropy<DenseMatrix>{.q = -logits}, c, {.q = DenseMatrix::Identity(6, 6)}, {},
-                                       exact);
+    return alternating_differentiation(Entropy<DenseMatrix>{.q = -logits}, c,
+                                       {.q = DenseMatrix::Identity(6, 6)}, {}, exact);
   };
   const auto result = at(y);
   ASSERT_TRUE(result.converged);
@@ -64,8 +65,8 @@ TEST(AlternatingDifferentiation, EntropyStaysInsideItsDomainAndMatchesCentralDif
 TEST(AlternatingDifferentiation, TheTraceHasARowForEveryRound) {
   const auto qp = random_program(4, 6, 4, 2);
   const Quadratic<DenseMatrix> f{.P = qp.P, .q = qp.q};
-  const auto result = alternating_differentiation(f, constraints_of(qp), {}, {.b = DenseMatrix::Identity(2, 2)},
-                                                  {.tolerance = 1e-6, .trace = true});
+  const auto result = alternating_differentiation(
+      f, constraints_of(qp), {}, {.b = DenseMatrix::Identity(2, 2)}, {.tolerance = 1e-6, .trace = true});
   ASSERT_EQ(static_cast<int>(result.trace.size()), result.iterations);
   EXPECT_NEAR(result.trace.back().x_norm, result.x.norm(), 1e-15);
 }

@@ -1,5 +1,6 @@
-#include <altdiff/altdiff.hpp>
 #include <gtest/gtest.h>
+
+#include <altdiff/altdiff.hpp>
 
 #include "random_problems.hpp"
 
@@ -63,7 +64,8 @@ TEST_P(Derivatives, TheTangentIsTheCentralDifference) {
 }
 
 TEST_P(Derivatives, TheAdjointIsTheTransposeOfTheTangent) {
-  const Point bar{.x = random.normals(6), .y = random.normals(2), .z = random.normals(5), .z_box = random.normals(6)};
+  const Point bar{
+      .x = random.normals(6), .y = random.normals(2), .z = random.normals(5), .z_box = random.normals(6)};
   const double pushed = inner(bar, jvp(qp, solution, direction));
   const double pulled = inner(vjp(qp, solution, bar), direction);
   EXPECT_NEAR(pulled, pushed, 1e-9 * std::max(1.0, std::abs(pushed)));

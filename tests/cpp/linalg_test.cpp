@@ -62,7 +62,9 @@ TEST(AugmentedSystem, DenseAndSparseSolveTheSameSystem) {
   ASSERT_TRUE(dense.factorise(qp.P, qp.A, qp.G, R));
   ASSERT_TRUE(sparse_system.factorise(sp.P, sp.A, sp.G, R));
 
-  PointBlock a{.x = random.normals(8, 2), .y = random.normals(3, 2), .z = random.normals(5, 2),
+  PointBlock a{.x = random.normals(8, 2),
+               .y = random.normals(3, 2),
+               .z = random.normals(5, 2),
                .z_box = random.normals(8, 2)};
   PointBlock b = a;
   Vector workspace(sparse_system.workspace_size());

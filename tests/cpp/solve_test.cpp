@@ -1,6 +1,6 @@
-#include <altdiff/altdiff.hpp>
 #include <gtest/gtest.h>
 
+#include <altdiff/altdiff.hpp>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -86,9 +86,9 @@ TEST(Solve, StartsFromAnEarlierSolution) {
 
 TEST(Solve, ProvesThatAProgramIsPrimalInfeasible) {
   const QuadraticProgram<> qp{.P = DenseMatrix{{1.0}},
-                            .q = Vector::Zero(1),
-                            .G = DenseMatrix{{1.0}, {-1.0}},
-                            .h = Vector{{0.0, -1.0}}};
+                              .q = Vector::Zero(1),
+                              .G = DenseMatrix{{1.0}, {-1.0}},
+                              .h = Vector{{0.0, -1.0}}};
   auto solution = solve(qp);
   ASSERT_EQ(solution.status, Status::PrimalInfeasible);
   const auto user = detail::normalised(qp);
@@ -107,9 +107,9 @@ TEST(Solve, ProvesThatAProgramIsUnbounded) {
 
 TEST(Solve, RefusesAnIndefiniteHessian) {
   const QuadraticProgram<> qp{.P = DenseMatrix{{1.0, 2.0}, {2.0, 1.0}},
-                            .q = Vector::Zero(2),
-                            .lb = Vector::Constant(2, -1),
-                            .ub = Vector::Ones(2)};
+                              .q = Vector::Zero(2),
+                              .lb = Vector::Constant(2, -1),
+                              .ub = Vector::Ones(2)};
   EXPECT_EQ(solve(qp).status, Status::NonConvex);
   EXPECT_EQ(solve(sparse(qp)).status, Status::NonConvex);
 }
@@ -132,9 +132,9 @@ TEST(Solve, HasADerivativeWithoutTheFinishToo) {
 
 TEST(Solve, FlagsASolutionThatIsNotUnique) {
   const QuadraticProgram<> qp{.P = DenseMatrix::Ones(2, 2),
-                            .q = Vector::Constant(2, -1),
-                            .lb = Vector::Zero(2),
-                            .ub = Vector::Ones(2)};
+                              .q = Vector::Constant(2, -1),
+                              .lb = Vector::Zero(2),
+                              .ub = Vector::Ones(2)};
   const auto solution = solve(qp);
   EXPECT_EQ(solution.status, Status::Solved);
   EXPECT_FALSE(solution.unique);
@@ -162,7 +162,8 @@ TEST(Solve, ErrorsNameTheField) {
 
 TEST(Residuals, NaNIsNeverBelowATolerance) {
   const auto qp = detail::normalised(random_program(8, 3, 2, 1));
-  Point v{.x = Vector::Constant(3, nan), .y = Vector::Zero(1), .z = Vector::Zero(2), .z_box = Vector::Zero(3)};
+  Point v{
+      .x = Vector::Constant(3, nan), .y = Vector::Zero(1), .z = Vector::Zero(2), .z_box = Vector::Zero(3)};
   EXPECT_FALSE(detail::ResidualCheck<DenseMatrix>(qp)(qp, v).below(1e300));
 }
 

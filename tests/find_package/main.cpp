@@ -28,6 +28,7 @@ int main() {
   const altdiff::DenseMatrix G{{1.0, 1.0}};
   const bool dense = solves_and_differentiates(P, G);
   const bool sparse = solves_and_differentiates<altdiff::SparseMatrix>(P.sparseView(), G.sparseView());
-  std::cout << "dense: " << (dense ? "right" : "wrong") << ", sparse: " << (sparse ? "right" : "wrong") << '\n';
+  std::cout << "dense: " << (dense ? "right" : "wrong") << ", sparse: " << (sparse ? "right" : "wrong")
+            << '\n';
   return dense && sparse ? 0 : 1;
 }
