@@ -29,7 +29,7 @@ PYTHON_DIRS := $(wildcard python benchmarks docs examples experiments tests tool
 MYPY_DIRS := $(wildcard python/altdiff benchmarks experiments tests/python tools)
 SHELL_FILES := .ci/run $(wildcard tools/*.sh tests/find_package/*.sh)
 
-.PHONY: help run test format lint docs bench tsan clean setup package test-cpp-build test-cpp test-python
+.PHONY: help run test format lint docs bench tsan release clean setup package test-cpp-build test-cpp test-python
 .PHONY: lint-format lint-python lint-types lint-shell lint-tree lint-tidy
 
 help: ## this list
@@ -58,8 +58,10 @@ bench: $(PACKAGE) ## time and error of the layer, in ratio to one Cholesky facto
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks.layer $(ARGS)
 
 tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
-	@cmake --build --preset tsan
-	@ctest --preset tsan --no-tests=error -j$(JOBS)
+release: build/release/build.ninja ## the C++ tests, optimised; build/release can then be installed
+tsan release:
+	@cmake --build --preset $@
+	@ctest --preset $@ --no-tests=error -j$(JOBS)
 
 clean: ## remove everything built; keeps the virtual environment
 	@rm -rf build out docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
@@ -89,7 +91,7 @@ $(PACKAGE): $(SOURCES) $(DEV)
 	@.venv/bin/python -m pip install -q --no-build-isolation --no-deps -Cbuild-dir=build/python .
 	@touch $@
 
-build/dev/build.ninja build/tsan/build.ninja: build/%/build.ninja: CMakePresets.json $(DEV)
+$(foreach preset,dev tsan release,build/$(preset)/build.ninja): build/%/build.ninja: CMakePresets.json $(DEV)
 	@cmake --preset $* -DCMAKE_PREFIX_PATH="$(SITE_PACKAGES)"
 	@touch $@
 

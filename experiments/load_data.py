@@ -6,7 +6,6 @@ temperature`. The temperature column is never read: in the second file most of i
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,12 +80,9 @@ def pjm_folder(folder: Path) -> Path | None:
 
 
 def load_series(data: Path | None, seed: int, years: int) -> LoadSeries:
-    """PJM from `data`, else from the folder in ALTDIFF_DATA if it has the files, else the generator."""
+    """PJM from `data` if it is given, else the generator: the same run on every machine."""
     if data is not None:
         return read_pjm(data)
-    shared = os.environ.get("ALTDIFF_DATA")
-    if shared and pjm_folder(Path(shared)) is not None:
-        return read_pjm(Path(shared))
     return LoadSeries(synthetic_load(seed, years), f"seeded generator, {years} years, seed {seed}")
 
 

@@ -161,9 +161,8 @@ class Tags(HTMLParser):
 
 
 def test_a_quick_run_writes_a_self_contained_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("ALTDIFF_DATA", raising=False)
     assert energy.main(["--quick", "--epochs", "2", "--out", str(tmp_path / "new")]) == 0
     printed = capsys.readouterr().out
     assert "agrees with central differences" in printed

@@ -87,13 +87,10 @@ def test_a_folder_without_the_files_is_an_error_that_names_them(tmp_path: Path) 
         load_series(tmp_path, seed=0, years=1)
 
 
-def test_the_environment_may_name_the_folder_that_holds_pjm(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ALTDIFF_DATA", str(tmp_path))
+def test_the_load_is_pjm_from_a_given_folder_and_generated_otherwise(tmp_path: Path) -> None:
     assert "generator" in load_series(None, seed=0, years=1).source
     write_pjm(tmp_path / "pjm", first=[(0, 1.0), (1, 2.0)], second=[(2, 3.0)])
-    series = load_series(None, seed=0, years=1)
+    series = load_series(tmp_path, seed=0, years=1)
     assert "PJM" in series.source
     assert series.load == pytest.approx([1.0, 2.0, 3.0])
 
