@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "bindings.hpp"
+#include "problem/checks.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -68,12 +69,6 @@ template <Matrix M>
 Directions<M> along(const QuadraticProgram<M>& dot) {
   return {.q = dot.q,
           .constraints = {.A = dot.A, .b = dot.b, .G = dot.G, .h = dot.h, .lb = dot.lb, .ub = dot.ub}};
-}
-
-template <Matrix M>
-M symmetric_part(const M& P) {
-  const M transposed = P.transpose();
-  return 0.5 * (P + transposed);
 }
 
 /// f(x) = -y'x + sum x log x over the constraints of `qp`, whose q is -y.
@@ -142,11 +137,11 @@ AlternatingResult differentiate(const Problem<M>& problem, const std::optional<s
                                 const std::optional<OptionalFields<M>>& tangent, double rho, double tolerance,
                                 const std::string& stopping, int max_iterations, bool trace) {
   const AlternatingSettings settings = settings_from(rho, tolerance, stopping, max_iterations, trace);
-  const auto& qp = *problem.qp;
+  const QuadraticProgram<M> qp = detail::normalised(*problem.qp);
   const QuadraticProgram<M> dot = tangent ? program<M>(*tangent) : QuadraticProgram<M>{};
   const auto directions = wrt ? unit_directions(field_named(*wrt), qp) : along(dot);
   const nb::gil_scoped_release no_gil;
-  return alternating_differentiation(Quadratic<M>{.P = symmetric_part(qp.P), .q = qp.q}, constraints_of(qp),
+  return alternating_differentiation(Quadratic<M>{.P = qp.P, .q = qp.q}, constraints_of(qp),
                                      {.P = dot.P, .q = directions.q}, directions.constraints, settings);
 }
 
