@@ -110,6 +110,7 @@ lint-tree: $(DEV)
 	@python tools/check_tree.py
 
 # One stamp a file, so that only what changed is checked again; a build tree of its own, which is only configured.
+# Debug, because without Eigen's assertions the analyzer follows paths that cannot be.
 TIDY := $(CPP:%=build/lint/checked/%)
 lint-tidy: $(TIDY)
 build/lint/checked/python/%: DATABASE := build/python
@@ -120,5 +121,6 @@ $(TIDY): build/lint/checked/%: % $(HEADERS) .clang-tidy | build/lint/build.ninja
 	@clang-tidy --quiet -p $(DATABASE) $< 2>$@.log || { cat $@.log; exit 1; }
 	@touch $@
 build/lint/build.ninja: CMakeLists.txt $(wildcard cmake/*) $(DEV)
-	@cmake --preset release -B build/lint -DALTDIFF_BUILD_TESTS=OFF -DCMAKE_PREFIX_PATH="$(SITE_PACKAGES)" >/dev/null
+	@cmake --preset release -B build/lint -DCMAKE_BUILD_TYPE=Debug -DALTDIFF_BUILD_TESTS=OFF \
+	  -DCMAKE_PREFIX_PATH="$(SITE_PACKAGES)" >/dev/null
 	@touch $@

@@ -10,10 +10,13 @@ namespace {
 
 constexpr double sigma = 1e-6;           // keeps K regular where P is not
 constexpr double equality_weight = 1e3;  // equalities take a larger penalty than inequalities
+constexpr double relaxation = 1.6;       // over-relaxation of the round, (F8)
 constexpr int check_every = 10;          // rounds; a check costs about as much as a round
 constexpr double smallest_rho = 1e-8;
 constexpr double largest_rho = 1e8;
-constexpr double worth_adapting = 4;  // ratio of penalties below which a new factorisation does not pay
+constexpr double smallest_scale =
+    1e-10;                            // of x, when its errors are weighed against those of the multipliers
+constexpr double worth_adapting = 2;  // ratio of penalties below which a new factorisation does not pay
 
 double norm(const Vector& v) { return v.size() == 0 ? 0 : v.cwiseAbs().maxCoeff(); }
 
@@ -77,7 +80,7 @@ auto AlternatingEngine<M>::advance(double target) -> Outcome {
     const Residuals residuals = residuals_of_(qp_, v_);
     report(residuals);
     if (!std::isfinite(residuals.worst())) return Outcome::NumericalError;
-    if (residuals.below(target)) return Outcome::Reached;
+    if (std::max(residuals.primal, residuals.dual) <= target) return Outcome::Reached;
     note_drift();
     if (certificates_.proves_primal_infeasible(qp_, drift_)) return Outcome::PrimalInfeasible;
     if (certificates_.proves_dual_infeasible(qp_, drift_.x)) return Outcome::DualInfeasible;
@@ -106,13 +109,13 @@ void AlternatingEngine<M>::update_x() {
   v_.x = step_.x;  // (F1)
 }
 
-/// With w = G x+ - h + z/rho: z+ = rho max(w, 0) and s+ = max(-w, 0), so that z+ and s+ are complementary
+/// With w = G x+ - h + z/rho, relaxed: z+ = rho max(w, 0) and s+ = max(-w, 0), so that they are complementary
 /// exactly.
 template <Matrix M>
 void AlternatingEngine<M>::update_z() {
-  step_.z = step_.z.cwiseQuotient(R_.G) - s_;
-  s_ = (-step_.z).cwiseMax(0);                    // (F2)
-  v_.z = R_.G.cwiseProduct(step_.z).cwiseMax(0);  // (F4)
+  step_.z = (relaxation * (step_.z - v_.z) + v_.z).cwiseQuotient(R_.G) - s_;  // (F8)
+  s_ = (-step_.z).cwiseMax(0);                                                // (F2)
+  v_.z = R_.G.cwiseProduct(step_.z).cwiseMax(0);                              // (F4)
 }
 
 /// The same for lb <= x <= ub: the copy t of x is projected, the multiplier takes what the projection took.
@@ -121,15 +124,15 @@ void AlternatingEngine<M>::update_box() {
   for (Index j = 0; j < qp_.n(); ++j) {
     const double r = R_.box[j];
     if (r == 0) continue;
-    const double w = v_.x[j] + v_.z_box[j] / r;
-    t_[j] = std::clamp(w, qp_.lb[j], qp_.ub[j]);  // (F5)
-    v_.z_box[j] = r * (w - t_[j]);                // (F6)
+    const double w = relaxation * v_.x[j] + (1 - relaxation) * t_[j] + v_.z_box[j] / r;  // (F8)
+    t_[j] = std::clamp(w, qp_.lb[j], qp_.ub[j]);                                         // (F5)
+    v_.z_box[j] = r * (w - t_[j]);                                                       // (F6)
   }
 }
 
 template <Matrix M>
 void AlternatingEngine<M>::update_y() {
-  v_.y = step_.y;  // (F3): the linear system has added rho (A x+ - b) already
+  v_.y += relaxation * (step_.y - v_.y);  // (F3): the linear system has added rho (A x+ - b) already
 }
 
 template <Matrix M>
@@ -149,7 +152,7 @@ double AlternatingEngine<M>::disagreement() {
   step_.z.setZero();
   add_product(1, qp_.A, v_.x, step_.y);
   add_product(1, qp_.G, v_.x, step_.z);
-  const double scale = std::max({1.0, norm(step_.y), norm(step_.z), norm(v_.x)});
+  const double scale = std::max({smallest_scale, norm(step_.y), norm(step_.z), norm(v_.x)});
   step_.y -= qp_.b;
   step_.z += s_ - qp_.h;
   step_.x = (box_weight_.array() > 0).select(v_.x - t_, 0);

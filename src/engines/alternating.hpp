@@ -20,7 +20,7 @@ class AlternatingEngine {
   /// `qp` is scaled and outlives the engine.
   AlternatingEngine(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial);
 
-  /// Rounds until all residuals are below `target`.
+  /// Rounds until the primal and the dual residual are below `target`.
   [[nodiscard]] Outcome advance(double target);
 
   [[nodiscard]] const Point& point() const { return v_; }
