@@ -64,7 +64,7 @@ tsan release:
 	@ctest --preset $@ --no-tests=error -j$(JOBS)
 
 clean: ## remove everything built; keeps the virtual environment
-	@rm -rf build out docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf build out docs/_build .mypy_cache .pytest_cache .ruff_cache
 
 # The parts of `make test`.
 setup: $(DEV) ; @:

@@ -43,9 +43,10 @@ void make_settings(Settings* place, double tolerance, double gradient_tolerance,
 
 bool cpu_supports_v3() {
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("x86-64-v3")) return true;  // int or bool, as the compiler likes
-#endif
+  return __builtin_cpu_supports("x86-64-v3");
+#else
   return false;
+#endif
 }
 
 void bind_settings(nb::module_& module) {

@@ -10,7 +10,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::string shape(Index rows, Index columns) {
-  return "(" + std::to_string(rows) + ", " + std::to_string(columns) + ")";
+  return std::string("(") + std::to_string(rows) + ", " + std::to_string(columns) + ")";
 }
 
 template <class Numbers>
