@@ -1,7 +1,8 @@
 """Solves and differentiates a batch: what the NumPy and torch front ends share.
 
 Every function takes and returns NumPy arrays with the batch's leading dimensions. The instances are solved
-one by one; the gradient of an array that several instances share is the sum over them.
+side by side, on `num_threads` threads; the gradient of an array that several instances share is the sum over
+them, in the order of the batch.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Solved:
     """A batch of solutions, and what their derivatives need."""
 
     problem: Problem
+    settings: NativeSettings
     natives: dict[Index, NativeSolution | None]  # None: this instance has no derivative
     point: dict[str, Array]  # x, y, z, z_box
     report: dict[str, NDArray[Any]]  # the numbers of _REPORT
@@ -64,21 +66,20 @@ def solve(problem: Problem, settings: NativeSettings, initial: Mapping[str, Arra
     report: dict[str, NDArray[Any]] = {
         name: np.full(problem.batch, _unsolved(kind), dtype=kind) for name, kind in _REPORT.items()
     }
-    natives: dict[Index, NativeSolution | None] = {}
+    natives: dict[Index, NativeSolution | None] = dict.fromkeys(problem.indices())
+    report["status"][problem.invalid] = Status.INVALID_DATA
     kind = core.SparseProblem if problem.sparse else core.DenseProblem
-    for index in problem.indices():
-        natives[index] = None
-        if problem.invalid[index]:
-            report["status"][index] = Status.INVALID_DATA
-            continue
-        native = kind(*problem.instance(index)).solve(settings, _start(initial, index))
+    valid = [index for index in natives if not problem.invalid[index]]
+    programs = [kind(*problem.instance(index)) for index in valid]
+    starts = [_start(initial, index) for index in valid]
+    for index, native in zip(valid, core.solve_each(programs, settings, starts), strict=True):
         for name, values in point.items():
             values[index] = getattr(native, name)
         for name, numbers in report.items():
             numbers[index] = int(native.status) if name == "status" else getattr(native, name)
         if report["status"][index] in _DIFFERENTIABLE:
             natives[index] = native
-    return Solved(problem, natives, point, report)
+    return Solved(problem, settings, natives, point, report)
 
 
 def settle(solved: Solved, on_failure: str) -> Solved:
@@ -112,6 +113,7 @@ def vjp(solved: Solved, bars: Mapping[str, Array | None], wanted: Iterable[str] 
     problem = solved.problem
     wanted = tuple(wanted)
     sums = {name: Accumulator(problem, name) for name in wanted if problem.given[name] is not None}
+    usable: dict[Index, dict[str, Array]] = {}
     for index, native in solved.natives.items():
         own = {name: bar[index] for name, bar in bars.items() if bar is not None and np.any(bar[index])}
         if not own:
@@ -121,7 +123,9 @@ def vjp(solved: Solved, bars: Mapping[str, Array | None], wanted: Iterable[str] 
         elif not all(np.isfinite(bar).all() for bar in own.values()):
             _fill(sums, index, np.nan)
         else:
-            _add_instance(solved, sums, index, native, own)
+            usable[index] = own
+    _add_point(solved, sums, usable)
+    _add_objective(solved, sums, usable)
     return {name: sums[name].result() if name in sums else None for name in wanted}
 
 
@@ -130,21 +134,30 @@ def _fill(sums: Mapping[str, Accumulator], index: Index, value: float) -> None:
         total.fill(index, value)
 
 
-def _add_instance(
-    solved: Solved,
-    sums: Mapping[str, Accumulator],
-    index: Index,
-    native: NativeSolution,
-    bars: Mapping[str, Array],
+def _add_point(
+    solved: Solved, sums: Mapping[str, Accumulator], bars: Mapping[Index, Mapping[str, Array]]
 ) -> None:
-    if any(name in POINT for name in bars):
-        gradient = dict(zip(FIELDS, native.vjp(*(bars.get(part) for part in POINT)), strict=True))
-        for name, total in sums.items():
-            total.add(index, gradient[name])
-    if "objective" in bars:
+    """Adds what flows through x, y, z and z_box: one solve with the instance's own factor each."""
+    natives = {i: solved.natives[i] for i, own in bars.items() if any(part in POINT for part in own)}
+    solutions = [native for native in natives.values() if native is not None]
+    cotangents = [tuple(bars[index].get(part) for part in POINT) for index in natives]
+    gradients = core.vjp_each(solutions, cotangents, solved.settings)
+    for index, gradient in zip(natives, gradients, strict=True):
+        for name, value in zip(FIELDS, gradient, strict=True):
+            if name in sums:
+                sums[name].add(index, value)
+
+
+def _add_objective(
+    solved: Solved, sums: Mapping[str, Accumulator], bars: Mapping[Index, Mapping[str, Array]]
+) -> None:
+    """Adds what flows through the objective, by the envelope theorem."""
+    for index, own in bars.items():
+        if "objective" not in own:
+            continue
         point = {name: values[index] for name, values in solved.point.items()}
         for name, total in sums.items():
-            total.add_dense(index, bars["objective"] * objective_gradient(name, point))
+            total.add_dense(index, own["objective"] * objective_gradient(name, point))
 
 
 def jvp(solved: Solved, tangents: Mapping[str, MatrixLike | None]) -> dict[str, Array]:

@@ -19,3 +19,6 @@ class Status(IntEnum):
     NONCONVEX = 5  # P has a negative direction
     INVALID_DATA = 6  # this instance of a batch holds NaN or an infinity where none is allowed
     NUMERICAL_ERROR = 7  # rounding errors spoiled the answer
+
+    def __str__(self) -> str:
+        return self.name

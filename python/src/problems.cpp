@@ -3,7 +3,11 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
+#include <vector>
+
+#include "batch/instances.hpp"
 #include "bindings.hpp"
 #include "problem/checks.hpp"
 
@@ -17,6 +21,8 @@ namespace {
 template <Matrix M>
 using Fields = std::tuple<M, Vector, M, Vector, M, Vector, Vector, Vector>;
 using PointFields = std::tuple<Vector, Vector, Vector, Vector>;
+using OptionalPoint =
+    std::tuple<std::optional<Vector>, std::optional<Vector>, std::optional<Vector>, std::optional<Vector>>;
 
 template <Matrix M>
 struct Solved {
@@ -35,26 +41,58 @@ void make_problem(Problem<M>* place, M P, Vector q, std::optional<M> G, std::opt
   new (place) Problem<M>{std::move(qp)};
 }
 
-template <Matrix M>
-Solved<M> solve_problem(const Problem<M>& problem, const Settings& settings,
-                        const std::optional<PointFields>& initial) {
-  Point start;
-  if (initial) std::tie(start.x, start.y, start.z, start.z_box) = *initial;
-  const nb::gil_scoped_release no_gil;
-  return {problem.qp, solve(*problem.qp, settings, start)};
+Point point(std::optional<OptionalPoint> fields) {
+  if (!fields) return {};
+  auto& [x, y, z, z_box] = *fields;
+  return {.x = or_empty(std::move(x)),
+          .y = or_empty(std::move(y)),
+          .z = or_empty(std::move(z)),
+          .z_box = or_empty(std::move(z_box))};
+}
+
+std::vector<Point> points(std::vector<std::optional<OptionalPoint>> all) {
+  std::vector<Point> result;
+  result.reserve(all.size());
+  for (auto& fields : all) result.push_back(point(std::move(fields)));
+  return result;
 }
 
 template <Matrix M>
-Fields<M> pull_back(const Solved<M>& solved, std::optional<Vector> x_bar, std::optional<Vector> y_bar,
-                    std::optional<Vector> z_bar, std::optional<Vector> z_box_bar) {
+std::vector<Solved<M>> solve_problems(const std::vector<const Problem<M>*>& problems,
+                                      const Settings& settings,
+                                      std::vector<std::optional<OptionalPoint>> initial) {
+  std::vector<const QuadraticProgram<M>*> programs;
+  for (const auto* problem : problems) programs.push_back(problem->qp.get());
+  std::vector<Solution<M>> solutions;
+  {
+    const std::vector<Point> starts = points(std::move(initial));
+    const nb::gil_scoped_release no_gil;
+    solutions = detail::solve_each(programs, settings, starts);
+  }
+  std::vector<Solved<M>> solved;
+  solved.reserve(problems.size());
+  for (std::size_t i = 0; i < problems.size(); ++i)
+    solved.push_back({problems[i]->qp, std::move(solutions[i])});
+  return solved;
+}
+
+template <Matrix M>
+std::vector<Fields<M>> pull_back(const std::vector<const Solved<M>*>& solved,
+                                 std::vector<std::optional<OptionalPoint>> bars, const Settings& settings) {
+  std::vector<const QuadraticProgram<M>*> programs;
+  std::vector<const Solution<M>*> solutions;
+  for (const auto* instance : solved) {
+    programs.push_back(instance->qp.get());
+    solutions.push_back(&instance->solution);
+  }
+  const std::vector<Point> cotangents = points(std::move(bars));
+  std::vector<Fields<M>> gradients;
+  gradients.reserve(solved.size());
   const nb::gil_scoped_release no_gil;
-  QuadraticProgram<M> bar = vjp(*solved.qp, solved.solution,
-                                Point{.x = or_empty(std::move(x_bar)),
-                                      .y = or_empty(std::move(y_bar)),
-                                      .z = or_empty(std::move(z_bar)),
-                                      .z_box = or_empty(std::move(z_box_bar))});
-  return {std::move(bar.P), std::move(bar.q), std::move(bar.G),  std::move(bar.h),
-          std::move(bar.A), std::move(bar.b), std::move(bar.lb), std::move(bar.ub)};
+  for (auto& bar : detail::vjp_each(programs, solutions, cotangents, settings.num_threads))
+    gradients.emplace_back(std::move(bar.P), std::move(bar.q), std::move(bar.G), std::move(bar.h),
+                           std::move(bar.A), std::move(bar.b), std::move(bar.lb), std::move(bar.ub));
+  return gradients;
 }
 
 template <Matrix M>
@@ -85,7 +123,6 @@ void bind_problem(nb::module_& module, const std::string& kind) {
       .def_prop_ro("degenerate", [](const Solved<M>& s) { return s.solution.degenerate; })
       .def_prop_ro("unique", [](const Solved<M>& s) { return s.solution.unique; })
       .def_prop_ro("margin", [](const Solved<M>& s) { return s.solution.margin; })
-      .def("vjp", &pull_back<M>, "x_bar"_a = none, "y_bar"_a = none, "z_bar"_a = none, "z_box_bar"_a = none)
       .def("jvp", &push_forward<M>, "P"_a = none, "q"_a = none, "G"_a = none, "h"_a = none, "A"_a = none,
            "b"_a = none, "lb"_a = none, "ub"_a = none)
       .def(
@@ -97,10 +134,11 @@ void bind_problem(nb::module_& module, const std::string& kind) {
   nb::class_<Problem<M>>(module, (kind + "Problem").c_str())
       .def("__init__", &make_problem<M>, "P"_a, "q"_a, "G"_a = none, "h"_a = none, "A"_a = none, "b"_a = none,
            "lb"_a = none, "ub"_a = none)
-      .def("solve", &solve_problem<M>, "settings"_a, "initial"_a = none)
       .def("alternating_differentiation", &differentiate<M>, "wrt"_a = none, "tangent"_a = none,
            "rho"_a = 1.0, "tolerance"_a = 1e-3, "stopping"_a = "paper", "max_iterations"_a = 100000,
            "trace"_a = false);
+  module.def("solve_each", &solve_problems<M>, "problems"_a, "settings"_a, "initial"_a);
+  module.def("vjp_each", &pull_back<M>, "solutions"_a, "bars"_a, "settings"_a);
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ def test_the_native_module_offers_what_its_type_says() -> None:
     public = [name for name in vars(_binding.Core) if not name.startswith("_")]
     assert [name for name in public if not hasattr(core, name)] == []
     problem = core.DenseProblem(np.eye(1), np.ones(1), None, None, None, None, None, None)
-    solution = problem.solve(core.Settings(), None)
+    (solution,) = core.solve_each([problem], core.Settings(), [None])
     for value, kind in ((problem, _binding.NativeProblem), (solution, _binding.NativeSolution)):
         assert [name for name in dir(kind) if not name.startswith("_") and not hasattr(value, name)] == []
 

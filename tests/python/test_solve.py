@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import altdiff
 import numpy as np
 import pytest
@@ -228,3 +230,26 @@ def test_an_unbounded_objective_is_reported_as_dual_infeasible() -> None:
 def test_a_negative_direction_of_p_is_reported_as_nonconvex() -> None:
     solution = altdiff.solve_qp([[1.0, 2.0], [2.0, 1.0]], [0.0, 0.0], lb=-1.0, ub=1.0)
     assert solution.status is Status.NONCONVEX
+
+
+def test_a_batch_is_the_same_bit_for_bit_on_one_two_and_four_threads() -> None:
+    rng = np.random.default_rng(5)
+    own = [natural_problem(seed, n=8, m=6, p=2) for seed in range(40)]
+    batch = {name: np.stack([data[name] for data in own]) for name in ("P", "q", "G", "h", "A", "b")}
+    x_bar = rng.normal(size=(40, 8))
+    solutions = [altdiff.solve_qp(**batch, num_threads=threads) for threads in (1, 2, 4)]
+    gradients = [solution.vjp(x_bar) for solution in solutions]
+    for solution, gradient in zip(solutions[1:], gradients[1:], strict=True):
+        np.testing.assert_array_equal(solution.x, solutions[0].x)
+        np.testing.assert_array_equal(gradient.P, gradients[0].P)
+        np.testing.assert_array_equal(gradient.A, gradients[0].A)
+
+
+def test_a_batch_is_solved_in_a_forked_child_after_the_parent_used_threads() -> None:
+    q = np.random.default_rng(6).normal(size=(64, 3))
+    expected = altdiff.solve_qp(np.eye(3), q, lb=0.0, num_threads=4).x
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(altdiff.solve_qp(np.eye(3), q, lb=0.0, num_threads=4).x, expected)
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -1,0 +1,135 @@
+#include "batch/parallel_for.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace altdiff::detail {
+
+namespace {
+
+/// One call of parallel_for: items are handed out one by one.
+class Job {
+ public:
+  Job(Index count, const std::function<void(Index)>& body) : count_(count), body_(body) {}
+
+  /// Works until no item is left.
+  void work() {
+    for (Index i = next_.fetch_add(1); i < count_; i = next_.fetch_add(1)) {
+      try {
+        body_(i);
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    }
+  }
+
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void fail(std::exception_ptr error) {
+    const std::scoped_lock lock(mutex_);
+    if (!error_) error_ = std::move(error);
+    next_ = count_;
+  }
+
+  Index count_;
+  const std::function<void(Index)>& body_;
+  std::atomic<Index> next_{0};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+thread_local bool inside_job = false;  // this thread runs a body: what it calls in turn stays on it
+
+/// Workers that wait for a job. The caller waits only for workers that have joined it: one that the system
+/// has not woken in time finds the job closed and sleeps again.
+class Pool {
+ public:
+  void run(Job& job, int helpers) {
+    const std::unique_lock busy(caller_, std::try_to_lock);
+    if (!busy.owns_lock()) return job.work();
+    open(job, helpers);
+    inside_job = true;
+    job.work();
+    inside_job = false;
+    close();
+  }
+
+ private:
+  void open(Job& job, int helpers) {
+    const std::scoped_lock lock(mutex_);
+    for (; started_ < helpers; ++started_) std::thread([this] { serve(); }).detach();
+    job_ = &job;
+    seats_ = helpers;
+    wake_.notify_all();
+  }
+
+  void close() {
+    std::unique_lock lock(mutex_);
+    job_ = nullptr;
+    seats_ = 0;
+    left_.wait(lock, [this] { return joined_ == 0; });
+  }
+
+  void serve() {
+    inside_job = true;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return seats_ > 0; });
+      Job& job = *job_;
+      --seats_;
+      ++joined_;
+      lock.unlock();
+      job.work();
+      lock.lock();
+      if (--joined_ == 0) left_.notify_one();
+    }
+  }
+
+  std::mutex caller_;  // one call at a time has the workers
+  std::mutex mutex_;   // guards what follows
+  std::condition_variable wake_, left_;
+  Job* job_ = nullptr;
+  int started_ = 0;
+  int seats_ = 0;   // workers that may still join
+  int joined_ = 0;  // workers at work
+};
+
+/// This process's pool. Never destroyed: its threads may outlive every static object. A child of fork has
+/// none of its parent's threads, and whatever state their locks were in, so it gets a pool of its own.
+Pool& pool() {
+  static std::mutex mutex;
+  static std::atomic<pid_t> owner{0};
+  static Pool* current = nullptr;
+  if (owner.load() != getpid()) {
+    const std::scoped_lock lock(mutex);
+    if (owner.load() != getpid()) {
+      current = new Pool;
+      owner = getpid();
+    }
+  }
+  return *current;
+}
+
+}  // namespace
+
+void parallel_for(Index count, int threads, const std::function<void(Index)>& body) {
+  Job job(count, body);
+  const Index helpers = std::min<Index>(threads, count) - 1;
+  if (helpers < 1 || inside_job) {
+    job.work();
+  } else {
+    pool().run(job, static_cast<int>(helpers));
+  }
+  job.rethrow();
+}
+
+}  // namespace altdiff::detail
