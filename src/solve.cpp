@@ -97,6 +97,7 @@ class Solver {
     }
     static_cast<Point&>(solution_) = std::move(proof);
     solution_.status = status_of(outcome);
+    solution_.primal_residual = solution_.dual_residual = solution_.duality_gap = Solution<M>{}.primal_residual;
     return true;
   }
 

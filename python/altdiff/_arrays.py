@@ -45,6 +45,10 @@ def sparse_matrix(name: str, value: Any) -> Block:
     # scipy's arrays and matrices multiply differently: whoever passes one kind gets gradients of that kind.
     kind: Any = csc_array if isinstance(value, sparray) else csc_matrix
     matrix = kind(value, dtype=np.float64)
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a valid sparse matrix: {error}") from error
     # The core takes writable arrays only, although it never writes to them.
     writable = all(part.flags.writeable for part in (matrix.data, matrix.indices, matrix.indptr))
     if not (writable and matrix.has_canonical_format):

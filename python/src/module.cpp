@@ -94,6 +94,8 @@ Field field_named(const std::string& name) {
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-cstyle-cast,bugprone-signed-bitwise): inside nanobind's macro
 NB_MODULE(ALTDIFF_MODULE, module) {
   using namespace altdiff::python;
+  // A graph that torch still holds at exit is no leak of ours.
+  nanobind::set_leak_warnings(false);
   module.doc() = "The core of altdiff; use the package altdiff, which checks and shapes its arguments.";
   bind_status(module);
   bind_settings(module);

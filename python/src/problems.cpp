@@ -62,6 +62,7 @@ std::vector<Solved<M>> solve_problems(const std::vector<const Problem<M>*>& prob
                                       const Settings& settings,
                                       std::vector<std::optional<OptionalPoint>> initial) {
   std::vector<const QuadraticProgram<M>*> programs;
+  programs.reserve(problems.size());
   for (const auto* problem : problems) programs.push_back(problem->qp.get());
   std::vector<Solution<M>> solutions;
   {
@@ -81,6 +82,8 @@ std::vector<Fields<M>> pull_back(const std::vector<const Solved<M>*>& solved,
                                  std::vector<std::optional<OptionalPoint>> bars, const Settings& settings) {
   std::vector<const QuadraticProgram<M>*> programs;
   std::vector<const Solution<M>*> solutions;
+  programs.reserve(solved.size());
+  solutions.reserve(solved.size());
   for (const auto* instance : solved) {
     programs.push_back(instance->qp.get());
     solutions.push_back(&instance->solution);

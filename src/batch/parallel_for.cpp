@@ -55,7 +55,10 @@ class Pool {
  public:
   void run(Job& job, int helpers) {
     const std::unique_lock busy(caller_, std::try_to_lock);
-    if (!busy.owns_lock()) return job.work();
+    if (!busy.owns_lock()) {
+      job.work();
+      return;
+    }
     open(job, helpers);
     inside_job = true;
     job.work();

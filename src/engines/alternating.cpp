@@ -45,7 +45,7 @@ AlternatingEngine<M>::AlternatingEngine(const QuadraticProgram<M>& qp, const Set
       box_weight_(weights_of_bounds(qp.lb, qp.ub)),
       v_(initial),
       step_(initial),
-      s_((qp.h - qp.G * initial.x).cwiseMax(0)),
+      t_G_((qp.G * initial.x).cwiseMin(qp.h)),
       t_(initial.x.cwiseMax(qp.lb).cwiseMin(qp.ub)),
       previous_(initial),
       drift_(initial),
@@ -103,19 +103,20 @@ template <Matrix M>
 void AlternatingEngine<M>::update_x() {
   step_.x = R_.sigma * v_.x - qp_.q;
   step_.y = qp_.b - v_.y.cwiseQuotient(R_.A);
-  step_.z = qp_.h - s_ - v_.z.cwiseQuotient(R_.G);
+  step_.z = t_G_ - v_.z.cwiseQuotient(R_.G);
   step_.z_box = t_ - v_.z_box.cwiseProduct(R_.box.unaryExpr(&inverse_or_zero));
   system_.solve(step_.x, step_.y, step_.z, step_.z_box, workspace_);
   v_.x = step_.x;  // (F1)
 }
 
-/// With w = G x+ - h + z/rho, relaxed: z+ = rho max(w, 0) and s+ = max(-w, 0), so that they are complementary
+/// The slack lives in the copy t = h - s of G x, which stays of the size of G x however large h is. With
+/// w = G x+ + z/rho, relaxed, t+ = min(w, h) and z+ = rho (w - t+) are s+ = max(0, h - w) and complementary
 /// exactly.
 template <Matrix M>
 void AlternatingEngine<M>::update_z() {
-  step_.z = (relaxation * (step_.z - v_.z) + v_.z).cwiseQuotient(R_.G) - s_;  // (F8)
-  s_ = (-step_.z).cwiseMax(0);                                                // (F2)
-  v_.z = R_.G.cwiseProduct(step_.z).cwiseMax(0);                              // (F4)
+  step_.z = (relaxation * (step_.z - v_.z) + v_.z).cwiseQuotient(R_.G) + t_G_;  // (F8)
+  t_G_ = step_.z.cwiseMin(qp_.h);                                               // (F2)
+  v_.z = R_.G.cwiseProduct(step_.z - t_G_);                                     // (F4)
 }
 
 /// The same for lb <= x <= ub: the copy t of x is projected, the multiplier takes what the projection took.
@@ -144,7 +145,7 @@ void AlternatingEngine<M>::note_drift() {
   previous_ = v_;
 }
 
-/// How far x and its copies s, t are apart, relative. (R1) would not do to steer by: it is zero inside the
+/// How far x and its copies are apart, relative. (R1) would not do to steer by: it is zero inside the
 /// constraints, however far the slack is off.
 template <Matrix M>
 double AlternatingEngine<M>::disagreement() {
@@ -154,7 +155,7 @@ double AlternatingEngine<M>::disagreement() {
   add_product(1, qp_.G, v_.x, step_.z);
   const double scale = std::max({smallest_scale, norm(step_.y), norm(step_.z), norm(v_.x)});
   step_.y -= qp_.b;
-  step_.z += s_ - qp_.h;
+  step_.z -= t_G_;
   step_.x = (box_weight_.array() > 0).select(v_.x - t_, 0);
   return std::max({norm(step_.y), norm(step_.z), norm(step_.x)}) / scale;  // (F7)
 }

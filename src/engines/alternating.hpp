@@ -53,7 +53,7 @@ class AlternatingEngine {
   Penalties R_;
   Vector box_weight_;  // penalty of a bound relative to rho; zero: a free variable
   Point v_, step_;     // iterate; solution of one round's linear system
-  Vector s_, t_;       // slack of G x <= h; copy of x within its bounds
+  Vector t_G_, t_;     // copies: of G x below h, of x within its bounds
   Point previous_, drift_;
   Vector workspace_;
   double rho_;

@@ -61,6 +61,10 @@ class AlternatingDifferentiation {
     AlternatingResult result;
     update_products();
     bool ok = factorise();
+    require(ok,
+            "K = P + rho A'A + rho G'G is not positive definite: P has a negative direction, or neither P "
+            "nor the "
+            "constraints hold x in some direction; solve_qp copes with the latter");
     while (ok && !result.converged && result.iterations < settings_.max_iterations) {
       previous_x_ = x_;
       ok = update_x();

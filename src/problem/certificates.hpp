@@ -9,7 +9,7 @@ namespace altdiff::detail {
 template <Matrix M>
 class CertificateCheck {
  public:
-  explicit CertificateCheck(const QuadraticProgram<M>& qp) : Pd_(qp.n()), Ad_(qp.p()), Gd_(qp.m()) {}
+  explicit CertificateCheck(const QuadraticProgram<M>& qp);
 
   /// True if the multipliers of v prove that no x satisfies the constraints (C1). z_box is set by
   /// the test: the bounds take up what is left of A'y + G'z.
@@ -19,6 +19,7 @@ class CertificateCheck {
   [[nodiscard]] bool proves_dual_infeasible(const QuadraticProgram<M>& qp, const Vector& d);
 
  private:
+  Vector norms_P_, norms_A_, norms_G_;  // largest number of each row
   Vector Pd_, Ad_, Gd_;
 };
 

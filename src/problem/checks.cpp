@@ -1,6 +1,8 @@
 #include "problem/checks.hpp"
 
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <stdexcept>
 
 namespace altdiff::detail {
@@ -11,6 +13,12 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::string shape(Index rows, Index columns) {
   return std::string("(") + std::to_string(rows) + ", " + std::to_string(columns) + ")";
+}
+
+std::string number(double value) {
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%g", value);
+  return text.data();
 }
 
 template <class Numbers>
@@ -114,16 +122,16 @@ void check(const QuadraticProgram<M>& qp) {
 }
 
 void check(const Settings& settings) {
-  require(settings.tolerance > 0, "tolerance must be positive, got " + std::to_string(settings.tolerance));
+  require(settings.tolerance > 0, "tolerance must be positive, got " + number(settings.tolerance));
   require(settings.gradient_tolerance > 0,
-          "gradient_tolerance must be positive, got " + std::to_string(settings.gradient_tolerance));
+          "gradient_tolerance must be positive, got " + number(settings.gradient_tolerance));
   require(settings.max_iterations >= 0,
           "max_iterations must not be negative, got " + std::to_string(settings.max_iterations));
-  require(settings.time_limit > 0, "time_limit must be positive, got " + std::to_string(settings.time_limit));
+  require(settings.time_limit > 0, "time_limit must be positive, got " + number(settings.time_limit));
   require(settings.num_threads >= 0,
           "num_threads must not be negative, got " + std::to_string(settings.num_threads));
   require(settings.rho > 0 && std::isfinite(settings.rho),
-          "rho must be positive and finite, got " + std::to_string(settings.rho));
+          "rho must be positive and finite, got " + number(settings.rho));
 }
 
 template <Matrix M>

@@ -85,8 +85,10 @@ void ScaledProgram<M>::equilibrate() {
     E_g.array() *= e_g.array();
   }  // (S2)
   qp.q.array() *= D.array();
-  const double largest = std::max(largest_number(qp.P), qp.q.cwiseAbs().maxCoeff());
-  if (largest > 0) c = 1 / largest;
+  // P sets the scale where there is one: the finish adds sigma to it, and must not drown it.
+  const double curvature = largest_number(qp.P);
+  const double size = curvature > 0 ? curvature : qp.q.cwiseAbs().maxCoeff();
+  if (size > 0) c = 1 / size;
   qp.P *= c;
   qp.q *= c;
   qp.b.array() *= E_a.array();

@@ -15,7 +15,7 @@ template <Matrix M>
 struct ScaledProgram {
   QuadraticProgram<M> qp;
   Vector D, E_a, E_g;
-  double c = 1;             ///< brings the largest number of P_s and q_s to one
+  double c = 1;             ///< brings the largest number of P_s to one, or of q_s if P = 0
   std::vector<Index> rows;  ///< of the user's G, that are left
   Index m_user = 0;
 

@@ -336,3 +336,10 @@ def test_an_initial_point_of_the_wrong_shape_is_named() -> None:
         solve(initial=other)
     with pytest.raises(TypeError, match="initial must be a Solution, got ndarray"):
         solve(initial=np.ones(3))
+
+
+def test_a_sparse_matrix_with_an_index_out_of_range_is_named() -> None:
+    P = scipy.sparse.csc_matrix(np.eye(2))
+    P.indices[0] = 7
+    with pytest.raises(ValueError, match="P is not a valid sparse matrix"):
+        altdiff.solve_qp(P, np.ones(2))

@@ -235,7 +235,7 @@ def test_a_negative_direction_of_p_is_reported_as_nonconvex() -> None:
 def test_a_batch_is_the_same_bit_for_bit_on_one_two_and_four_threads() -> None:
     rng = np.random.default_rng(5)
     own = [natural_problem(seed, n=8, m=6, p=2) for seed in range(40)]
-    batch = {name: np.stack([data[name] for data in own]) for name in ("P", "q", "G", "h", "A", "b")}
+    batch: Data = {name: np.stack([data[name] for data in own]) for name in ("P", "q", "G", "h", "A", "b")}
     x_bar = rng.normal(size=(40, 8))
     solutions = [altdiff.solve_qp(**batch, num_threads=threads) for threads in (1, 2, 4)]
     gradients = [solution.vjp(x_bar) for solution in solutions]
