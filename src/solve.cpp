@@ -97,7 +97,8 @@ class Solver {
     }
     static_cast<Point&>(solution_) = std::move(proof);
     solution_.status = status_of(outcome);
-    solution_.primal_residual = solution_.dual_residual = solution_.duality_gap = Solution<M>{}.primal_residual;
+    solution_.primal_residual = solution_.dual_residual = solution_.duality_gap =
+        Solution<M>{}.primal_residual;
     return true;
   }
 
