@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "linalg/augmented_system.hpp"
+#include "linalg/norms.hpp"
 
 namespace altdiff::detail {
 
@@ -10,18 +11,6 @@ namespace {
 
 constexpr double relative_error = 1e-9;  // a certificate must hold to this, relative to what it claims
 constexpr double indefinite = 1e-6;  // a curvature below minus this is no rounding of single-precision data
-
-Vector row_norms(const DenseMatrix& X) {
-  return X.size() > 0 ? Vector(X.cwiseAbs().rowwise().maxCoeff()) : Vector(Vector::Zero(X.rows()));
-}
-
-Vector row_norms(const SparseMatrix& X) {
-  Vector norms = Vector::Zero(X.rows());
-  for (Index j = 0; j < X.outerSize(); ++j)
-    for (SparseMatrix::InnerIterator it(X, j); it; ++it)
-      norms[it.row()] = std::max(norms[it.row()], std::abs(it.value()));
-  return norms;
-}
 
 /// The bound that a multiplier presses against; infinite if there is none.
 template <Matrix M>
@@ -99,7 +88,7 @@ template <Matrix M>
 bool is_convex(const M& P) {
   const Index n = P.rows();
   const Vector diagonal = P.diagonal();
-  const double largest = row_norms(P).maxCoeff();
+  const double largest = largest_number(P);
   if (largest == 0) return true;
   if ((diagonal.array() < -indefinite * largest).any()) return false;
   const Vector scale = diagonal.unaryExpr([&](double d) { return 1 / std::sqrt(d > 0 ? d : largest); });

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "linalg/norms.hpp"
+
 namespace altdiff::detail {
 
 namespace {
@@ -14,9 +16,6 @@ double norm(const Eigen::DenseBase<Expression>& v) {
 }
 
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
-
-double largest_number(const DenseMatrix& X) { return norm(X); }
-double largest_number(const SparseMatrix& X) { return X.nonZeros() > 0 ? norm(X.coeffs()) : 0; }
 
 /// One, or the objective's own size if that is smaller: an objective of 1e-8 is not solved by any x.
 template <Matrix M>

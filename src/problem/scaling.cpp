@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "linalg/norms.hpp"
 #include "problem/rows.hpp"
 
 namespace altdiff::detail {
@@ -12,22 +13,6 @@ constexpr int ruiz_passes = 10;
 constexpr double smallest_factor = 1e-6;
 constexpr double largest_factor = 1e6;
 
-void raise_to_row_norms(const DenseMatrix& X, Vector& norms) {
-  if (X.cols() > 0) norms = norms.cwiseMax(X.cwiseAbs().rowwise().maxCoeff());
-}
-void raise_to_column_norms(const DenseMatrix& X, Vector& norms) {
-  if (X.rows() > 0) norms = norms.cwiseMax(X.cwiseAbs().colwise().maxCoeff().transpose());
-}
-void raise_to_row_norms(const SparseMatrix& X, Vector& norms) {
-  for (Index j = 0; j < X.outerSize(); ++j)
-    for (SparseMatrix::InnerIterator it(X, j); it; ++it)
-      norms[it.row()] = std::max(norms[it.row()], std::abs(it.value()));
-}
-void raise_to_column_norms(const SparseMatrix& X, Vector& norms) {
-  for (Index j = 0; j < X.outerSize(); ++j)
-    for (SparseMatrix::InnerIterator it(X, j); it; ++it) norms[j] = std::max(norms[j], std::abs(it.value()));
-}
-
 /// 1 / sqrt(norm), such that the accumulated factor stays within its limits; an empty row keeps its scale.
 Vector ruiz_step(const Vector& norms, const Vector& factors) {
   Vector step(norms.size());
@@ -37,9 +22,6 @@ Vector ruiz_step(const Vector& norms, const Vector& factors) {
   }
   return step;
 }
-
-double largest_number(const DenseMatrix& X) { return X.cwiseAbs().maxCoeff(); }
-double largest_number(const SparseMatrix& X) { return X.nonZeros() > 0 ? X.coeffs().abs().maxCoeff() : 0; }
 
 template <Matrix M>
 void scale(M& X, const Vector& left, const Vector& right) {
@@ -66,17 +48,10 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user)
 template <Matrix M>
 void ScaledProgram<M>::equilibrate() {
   for (int pass = 0; pass < ruiz_passes; ++pass) {
-    Vector columns = Vector::Zero(qp.n());
-    Vector equalities = Vector::Zero(qp.p());
-    Vector inequalities = Vector::Zero(qp.m());
-    raise_to_column_norms(qp.P, columns);
-    raise_to_column_norms(qp.A, columns);
-    raise_to_column_norms(qp.G, columns);
-    raise_to_row_norms(qp.A, equalities);
-    raise_to_row_norms(qp.G, inequalities);
+    const Vector columns = column_norms(qp.P).cwiseMax(column_norms(qp.A)).cwiseMax(column_norms(qp.G));
     const Vector d = ruiz_step(columns, D);
-    const Vector e_a = ruiz_step(equalities, E_a);
-    const Vector e_g = ruiz_step(inequalities, E_g);
+    const Vector e_a = ruiz_step(row_norms(qp.A), E_a);
+    const Vector e_g = ruiz_step(row_norms(qp.G), E_g);
     scale(qp.P, d, d);
     scale(qp.A, e_a, d);
     scale(qp.G, e_g, d);

@@ -1,0 +1,43 @@
+#include "linalg/norms.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace altdiff::detail {
+
+double largest_number(const DenseMatrix& X) {
+  return X.size() == 0 ? 0 : X.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
+}
+
+double largest_number(const SparseMatrix& X) {
+  return X.nonZeros() == 0 ? 0 : X.coeffs().abs().maxCoeff<Eigen::PropagateNaN>();
+}
+
+Vector row_norms(const DenseMatrix& X) {
+  Vector norms = Vector::Zero(X.rows());
+  if (X.size() > 0) norms = X.cwiseAbs().rowwise().maxCoeff();
+  return norms;
+}
+
+Vector column_norms(const DenseMatrix& X) {
+  Vector norms = Vector::Zero(X.cols());
+  if (X.size() > 0) norms = X.cwiseAbs().colwise().maxCoeff().transpose();
+  return norms;
+}
+
+Vector row_norms(const SparseMatrix& X) {
+  Vector norms = Vector::Zero(X.rows());
+  for (Index j = 0; j < X.outerSize(); ++j)
+    for (SparseMatrix::InnerIterator it(X, j); it; ++it)
+      norms[it.row()] = std::max(norms[it.row()], std::abs(it.value()));
+  return norms;
+}
+
+Vector column_norms(const SparseMatrix& X) {
+  Vector norms = Vector::Zero(X.cols());
+  for (Index j = 0; j < X.outerSize(); ++j)
+    for (SparseMatrix::InnerIterator it(X, j); it; ++it) norms[j] = std::max(norms[j], std::abs(it.value()));
+  return norms;
+}
+
+}  // namespace altdiff::detail
