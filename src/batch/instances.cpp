@@ -7,19 +7,13 @@
 
 namespace altdiff::detail {
 
-namespace {
-
-int threads_or_default(int num_threads) { return num_threads > 0 ? num_threads : available_threads(); }
-
-}  // namespace
-
 template <Matrix M>
 std::vector<Solution<M>> solve_each(const std::vector<const QuadraticProgram<M>*>& programs,
                                     const Settings& settings, const std::vector<Point>& initial) {
   Settings own = settings;
   if (programs.size() > 1) own.num_threads = 1;
   std::vector<Solution<M>> solutions(programs.size());
-  parallel_for(static_cast<Index>(programs.size()), threads_or_default(settings.num_threads), [&](Index i) {
+  parallel_for(static_cast<Index>(programs.size()), threads_for(settings.num_threads), [&](Index i) {
     const auto k = static_cast<std::size_t>(i);
     solutions[k] = solve(*programs[k], own, initial[k]);
   });
@@ -31,7 +25,7 @@ std::vector<QuadraticProgram<M>> vjp_each(const std::vector<const QuadraticProgr
                                           const std::vector<const Solution<M>*>& solutions,
                                           const std::vector<Point>& bars, int num_threads) {
   std::vector<QuadraticProgram<M>> gradients(programs.size());
-  parallel_for(static_cast<Index>(programs.size()), threads_or_default(num_threads), [&](Index i) {
+  parallel_for(static_cast<Index>(programs.size()), threads_for(num_threads), [&](Index i) {
     const auto k = static_cast<std::size_t>(i);
     gradients[k] = vjp(*programs[k], *solutions[k], bars[k]);
   });

@@ -2,16 +2,13 @@
 
 #include <limits>
 
+#include "linalg/norms.hpp"
+
 namespace altdiff::detail {
 
 namespace {
 
-double norm(const PointBlock& v) {
-  const auto largest = [](const DenseMatrix& X) {
-    return X.size() == 0 ? 0 : X.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
-  };
-  return std::max({largest(v.x), largest(v.y), largest(v.z), largest(v.z_box)});
-}
+double norm_of(const PointBlock& v) { return std::max({norm(v.x), norm(v.y), norm(v.z), norm(v.z_box)}); }
 
 /// Rows outside the set have no multiplier and no residual.
 void restrict_to(const ActiveSet& S, const Vector& box_mask, PointBlock& v) {
@@ -51,7 +48,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
   restrict_to(S, box_mask, t);
-  const double scale = std::max(norm(b), std::numeric_limits<double>::min());
+  const double scale = std::max(norm_of(b), std::numeric_limits<double>::min());
 
   RoundReport report{.residual = std::numeric_limits<double>::infinity()};
   PointBlock best = t;
@@ -61,7 +58,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   for (int k = 0, idle = 0;; ++k, ++idle) {
     residual(qp, b, t, r);
     restrict_to(S, box_mask, r);
-    const double error = norm(r) / scale;  // (R4)
+    const double error = norm_of(r) / scale;  // (R4)
     if (error < report.residual) {
       best = t;
       report = {.rounds = k, .residual = error, .remainder = r};

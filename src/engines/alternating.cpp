@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "linalg/norms.hpp"
+
 namespace altdiff::detail {
 
 namespace {
@@ -17,8 +19,6 @@ constexpr double largest_rho = 1e8;
 constexpr double smallest_scale =
     1e-10;                            // of x, when its errors are weighed against those of the multipliers
 constexpr double worth_adapting = 2;  // ratio of penalties below which a new factorisation does not pay
-
-double norm(const Vector& v) { return v.size() == 0 ? 0 : v.cwiseAbs().maxCoeff(); }
 
 double inverse_or_zero(double r) { return r > 0 ? 1 / r : 0; }
 

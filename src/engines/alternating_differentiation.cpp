@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "linalg/augmented_system.hpp"
+#include "linalg/norms.hpp"
 #include "linalg/threads.hpp"
 #include "problem/checks.hpp"
 #include "problem/one_sided_rows.hpp"
@@ -15,8 +16,6 @@ using namespace detail;
 constexpr int max_newton_steps = 100;
 constexpr double newton_tolerance = 1e-12;
 constexpr double armijo = 1e-4;
-
-double norm(const Vector& v) { return v.size() == 0 ? 0 : v.cwiseAbs().maxCoeff<Eigen::PropagateNaN>(); }
 
 /// Iterate and Jacobian side by side. C stands for the one-sided rows [G; -I; I] throughout, h for their
 /// limits.

@@ -5,13 +5,9 @@
 
 namespace altdiff::detail {
 
-double largest_number(const DenseMatrix& X) {
-  return X.size() == 0 ? 0 : X.cwiseAbs().maxCoeff<Eigen::PropagateNaN>();
-}
+double largest_number(const DenseMatrix& X) { return norm(X); }
 
-double largest_number(const SparseMatrix& X) {
-  return X.nonZeros() == 0 ? 0 : X.coeffs().abs().maxCoeff<Eigen::PropagateNaN>();
-}
+double largest_number(const SparseMatrix& X) { return X.nonZeros() == 0 ? 0 : norm(X.coeffs()); }
 
 Vector row_norms(const DenseMatrix& X) {
   Vector norms = Vector::Zero(X.rows());

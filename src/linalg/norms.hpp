@@ -4,7 +4,13 @@
 
 namespace altdiff::detail {
 
-// Largest absolute values: of a matrix (NaN if it holds one), of each row, of each column.
+/// Largest absolute value; NaN if any entry is (a plain maximum would swallow it and report "solved").
+template <class Expression>
+[[nodiscard]] double norm(const Eigen::DenseBase<Expression>& v) {
+  return v.size() == 0 ? 0 : v.derived().array().abs().template maxCoeff<Eigen::PropagateNaN>();
+}
+
+// The same of a matrix, of each row, of each column.
 
 [[nodiscard]] double largest_number(const DenseMatrix& X);
 [[nodiscard]] double largest_number(const SparseMatrix& X);

@@ -30,9 +30,10 @@ int available_threads() {
   return count;
 }
 
+int threads_for(int num_threads) { return num_threads > 0 ? num_threads : available_threads(); }
+
 ScopedBlasThreads::ScopedBlasThreads(Index n, int num_threads) {
-  const int allowed = num_threads > 0 ? num_threads : available_threads();
-  blas::set_num_threads(n < worth_threads ? 1 : allowed);
+  blas::set_num_threads(n < worth_threads ? 1 : threads_for(num_threads));
 }
 
 ScopedBlasThreads::~ScopedBlasThreads() { blas::set_num_threads(1); }

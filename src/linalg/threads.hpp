@@ -8,6 +8,9 @@ namespace altdiff::detail {
 /// OMP_NUM_THREADS if it is set, else the cores that this process may use.
 [[nodiscard]] int available_threads();
 
+/// What the setting `num_threads` asks for: 0 is all that are available.
+[[nodiscard]] int threads_for(int num_threads);
+
 /// Lets BLAS use several threads for one large problem while it is alive; small ones are faster with one.
 class ScopedBlasThreads {
  public:

@@ -9,12 +9,6 @@ namespace altdiff::detail {
 
 namespace {
 
-/// Largest absolute value; NaN if any entry is (a plain maximum would swallow it and report "solved").
-template <class Expression>
-double norm(const Eigen::DenseBase<Expression>& v) {
-  return v.size() == 0 ? 0 : v.derived().array().abs().template maxCoeff<Eigen::PropagateNaN>();
-}
-
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 /// One, or the objective's own size if that is smaller: an objective of 1e-8 is not solved by any x.
