@@ -1,6 +1,7 @@
 #pragma once
 
 #include <altdiff/alternating_differentiation.hpp>
+#include <altdiff/batch.hpp>
 #include <altdiff/derivatives.hpp>
 #include <altdiff/objective.hpp>
 #include <altdiff/problem.hpp>

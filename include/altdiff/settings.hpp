@@ -8,13 +8,14 @@ namespace altdiff {
 
 enum class Method {
   Auto,         ///< the engine that serves the problem
+  ActiveSet,    ///< dense and strictly convex: in constraint space
   Alternating,  ///< ADMM, as in the paper, with adaptive penalty
 };
 
 struct Settings {
   double tolerance = 1e-8;           ///< bounds the residuals (R1), (R2) and the gap (R3)
   double gradient_tolerance = 1e-8;  ///< bounds the residual (R4) of derivatives
-  int max_iterations = 10000;        ///< rounds of the alternating engine
+  int max_iterations = 10000;        ///< rounds of the alternating engine, changes of an active set
   double time_limit = std::numeric_limits<double>::infinity();  ///< seconds
   Method method = Method::Auto;
   int num_threads = 0;  ///< of BLAS for one large problem; 0: all that this process may use

@@ -21,7 +21,7 @@ class Accumulator:
         self._problem = problem
         self._name = name
         self._value = problem.values[name]
-        given = problem.given[name]
+        given = problem.layout.given[name]
         if given is None:
             raise ValueError(f"{name} is absent and has no gradient")
         self._given = given
@@ -37,7 +37,7 @@ class Accumulator:
             return
         if self._pattern is None and self._problem.sparse and self._name in MATRICES:
             # The core saw a csc matrix with every entry stored, column after column.
-            rows, columns = self._problem.shape(self._name)
+            rows, columns = self._problem.layout.shape(self._name)
             gradient = gradient.data.reshape(columns, rows).T
         self._add(index, gradient if self._pattern is None else gradient.data)
 

@@ -17,9 +17,40 @@ Point: TypeAlias = "tuple[Array, Array, Array, Array]"
 class NativeSettings(Protocol):
     """The core's settings, checked."""
 
+    @property
+    def num_threads(self) -> int: ...
+
+
+class NativeBatch(Protocol):
+    """A solved batch of dense programs, which owns what its derivatives need."""
+
+    @property
+    def point(self) -> Point: ...
+    @property
+    def report(self) -> dict[str, Any]: ...
+    @property
+    def all_solved(self) -> bool: ...
+    def vjp(
+        self,
+        bars: tuple[Array | None, ...],
+        wanted: tuple[bool, ...],
+        missing: float,
+        unless_solved: bool,
+        num_threads: int,
+    ) -> tuple[Array | None, ...]: ...
+    def jvp(
+        self,
+        tangents: tuple[Array | None, ...],
+        which: tuple[Any, ...],
+        missing: float,
+        unless_solved: bool,
+        num_threads: int,
+    ) -> Point: ...
+    def jacobian(self, field: str, missing: float, unless_solved: bool, num_threads: int) -> Array: ...
+
 
 class NativeSolution(Protocol):
-    """One solved instance, which owns what its derivatives need."""
+    """One solved sparse instance, which owns what its derivatives need."""
 
     @property
     def x(self) -> Array: ...
@@ -127,6 +158,17 @@ class Core(Protocol):
     def DenseEntropyProblem(self) -> NativeEntropy: ...
     @property
     def SparseEntropyProblem(self) -> NativeEntropy: ...
+    def solve_dense(
+        self,
+        size: int,
+        n: int,
+        m: int,
+        p: int,
+        fields: tuple[Array | None, ...],
+        which: tuple[Any, ...],
+        settings: NativeSettings,
+        initial: tuple[Array | None, ...] | None,
+    ) -> NativeBatch: ...
     def solve_each(
         self, problems: list[NativeProblem], settings: NativeSettings, initial: list[Point | None]
     ) -> list[NativeSolution]: ...

@@ -30,14 +30,14 @@ def direction(problem: Problem, name: str, value: MatrixLike | None) -> Block | 
     label = f"the tangent of {name}"
     if problem.values[name] is None:
         raise ValueError(f"{label} must be None: {name} is absent")
-    shape = problem.shape(name)
+    shape = problem.layout.shape(name)
     if is_sparse(value):
         matrix = sparse_matrix(label, value)
         if name not in MATRICES or matrix.shape != shape:
             raise ValueError(f"{label} must have shape {shape}, got {matrix.shape}")
         return matrix
     array = real_array(label, value)
-    if array.ndim == 0 and problem.given[name] == ():
+    if array.ndim == 0 and problem.layout.given[name] == ():
         array = np.full(shape, float(array))
     if array.shape[-len(shape) :] != shape:
         raise ValueError(f"{label} must have shape {(*problem.batch, *shape)}, got {array.shape}")

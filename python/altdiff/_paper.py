@@ -80,6 +80,7 @@ def alternating_differentiation(
     problem = make_problem(arguments if objective is None else _with_entropy(arguments, objective))
     if problem.batch != ():
         raise ValueError("alternating_differentiation takes one instance, without batch dimensions")
+    problem.invalid()
     if tangent is None:
         _require_vector(problem, wrt, linear)
     result = _native(problem, objective).alternating_differentiation(

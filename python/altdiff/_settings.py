@@ -21,9 +21,9 @@ class Settings(TypedDict, total=False):
 
     tolerance: float  # bounds the relative primal and dual residuals and the gap; 1e-8
     gradient_tolerance: float  # bounds the relative residual of a derivative's linear system; 1e-8
-    max_iterations: int  # rounds of the engine; 10000
+    max_iterations: int  # rounds of the engine, or changes of its active set; 10000
     time_limit: float | None  # seconds for one instance; None, the default: no limit
-    method: str  # "auto" or "alternating"; "auto"
+    method: str  # "auto", "active_set" or "alternating"; "auto"
     num_threads: int | None  # None: OMP_NUM_THREADS, else the cores that this process may use
     verbose: bool  # False
     rho: float  # first penalty of the alternating engine, which adapts it; 0.1
@@ -34,10 +34,13 @@ _REALS = ("tolerance", "gradient_tolerance", "time_limit", "rho")
 _INTEGERS = ("max_iterations", "num_threads")
 _FLAGS = ("verbose", "finish")
 NAMES = tuple(Settings.__annotations__)
+_DEFAULTS = core.Settings()
 
 
 def native_settings(settings: Mapping[str, Any]) -> NativeSettings:
     """The core's settings. The core checks the values; here names and types, so that errors are readable."""
+    if not settings:
+        return _DEFAULTS
     return core.Settings(**{name: _typed(name, value) for name, value in settings.items()})
 
 

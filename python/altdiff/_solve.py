@@ -40,7 +40,9 @@ def solve_qp(
     in h, lb and ub mean that the row does not exist. `initial` is an earlier solution to start from.
     """
     checked = native_settings(settings)
-    problem = make_problem({"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub})
+    arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
+    # Copies: what the user does to an array later must not change a derivative.
+    problem = make_problem({name: _copied(value) for name, value in arguments.items()})
     start = None if initial is None else _start(problem, initial)
     return make_solution(_layer.solve(problem, checked, start))
 
@@ -51,8 +53,12 @@ def _start(problem: Problem, initial: Solution) -> dict[str, Array]:
     start = {}
     for name, size in POINT.items():
         value = getattr(initial, name)
-        shape = (*problem.batch, problem.sizes[size])
+        shape = (*problem.batch, problem.layout.sizes[size])
         if value.shape[-1] != shape[-1] or value.shape[:-1] not in ((), problem.batch):
             raise ValueError(f"initial.{name} must have shape {shape}, got {value.shape}")
         start[name] = np.broadcast_to(value, shape)
     return start
+
+
+def _copied(value: MatrixLike | None) -> MatrixLike | None:
+    return value.copy(order="C") if isinstance(value, np.ndarray) else value

@@ -16,8 +16,9 @@ namespace {
 
 Method method_named(const std::string& name) {
   if (name == "auto") return Method::Auto;
+  if (name == "active_set") return Method::ActiveSet;
   if (name == "alternating") return Method::Alternating;
-  throw std::invalid_argument("method must be one of 'auto', 'alternating', got '" + name + "'");
+  throw std::invalid_argument("method must be one of 'auto', 'active_set', 'alternating', got '" + name + "'");
 }
 
 /// Progress goes to Python's own print, so that notebooks and redirections see it.
@@ -55,7 +56,8 @@ void bind_settings(nb::module_& module) {
       .def("__init__", &make_settings, nb::kw_only(), "tolerance"_a = defaults.tolerance,
            "gradient_tolerance"_a = defaults.gradient_tolerance, "max_iterations"_a = defaults.max_iterations,
            "time_limit"_a = defaults.time_limit, "method"_a = "auto", "num_threads"_a = defaults.num_threads,
-           "verbose"_a = false, "rho"_a = defaults.rho, "finish"_a = defaults.finish);
+           "verbose"_a = false, "rho"_a = defaults.rho, "finish"_a = defaults.finish)
+      .def_ro("num_threads", &Settings::num_threads);
 }
 
 void bind_status(nb::module_& module) {
@@ -101,6 +103,7 @@ NB_MODULE(ALTDIFF_MODULE, module) {
   bind_settings(module);
   bind_alternating_result(module);
   bind_problems(module);
+  bind_dense_batch(module);
   bind_entropy(module);
   module.def("build_info", &describe_build);
   module.def("cpu_supports_v3", &cpu_supports_v3);

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "batch/instances.hpp"
+#include "batch/sparse_batch.hpp"
 #include "bindings.hpp"
 #include "problem/checks.hpp"
 
@@ -18,16 +18,14 @@ namespace altdiff::python {
 
 namespace {
 
-template <Matrix M>
-using Fields = std::tuple<M, Vector, M, Vector, M, Vector, Vector, Vector>;
+using Fields = std::tuple<SparseMatrix, Vector, SparseMatrix, Vector, SparseMatrix, Vector, Vector, Vector>;
 using PointFields = std::tuple<Vector, Vector, Vector, Vector>;
 using OptionalPoint =
     std::tuple<std::optional<Vector>, std::optional<Vector>, std::optional<Vector>, std::optional<Vector>>;
 
-template <Matrix M>
 struct Solved {
-  std::shared_ptr<const QuadraticProgram<M>> qp;
-  Solution<M> solution;
+  std::shared_ptr<const QuadraticProgram<SparseMatrix>> qp;
+  Solution<SparseMatrix> solution;
 };
 
 template <Matrix M>
@@ -57,31 +55,29 @@ std::vector<Point> points(std::vector<std::optional<OptionalPoint>> all) {
   return result;
 }
 
-template <Matrix M>
-std::vector<Solved<M>> solve_problems(const std::vector<const Problem<M>*>& problems,
+std::vector<Solved> solve_problems(const std::vector<const Problem<SparseMatrix>*>& problems,
                                       const Settings& settings,
                                       std::vector<std::optional<OptionalPoint>> initial) {
-  std::vector<const QuadraticProgram<M>*> programs;
+  std::vector<const QuadraticProgram<SparseMatrix>*> programs;
   programs.reserve(problems.size());
   for (const auto* problem : problems) programs.push_back(problem->qp.get());
-  std::vector<Solution<M>> solutions;
+  std::vector<Solution<SparseMatrix>> solutions;
   {
     const std::vector<Point> starts = points(std::move(initial));
     const nb::gil_scoped_release no_gil;
     solutions = detail::solve_each(programs, settings, starts);
   }
-  std::vector<Solved<M>> solved;
+  std::vector<Solved> solved;
   solved.reserve(problems.size());
   for (std::size_t i = 0; i < problems.size(); ++i)
     solved.push_back({problems[i]->qp, std::move(solutions[i])});
   return solved;
 }
 
-template <Matrix M>
-std::vector<Fields<M>> pull_back(const std::vector<const Solved<M>*>& solved,
+std::vector<Fields> pull_back(const std::vector<const Solved*>& solved,
                                  std::vector<std::optional<OptionalPoint>> bars, const Settings& settings) {
-  std::vector<const QuadraticProgram<M>*> programs;
-  std::vector<const Solution<M>*> solutions;
+  std::vector<const QuadraticProgram<SparseMatrix>*> programs;
+  std::vector<const Solution<SparseMatrix>*> solutions;
   programs.reserve(solved.size());
   solutions.reserve(solved.size());
   for (const auto* instance : solved) {
@@ -89,7 +85,7 @@ std::vector<Fields<M>> pull_back(const std::vector<const Solved<M>*>& solved,
     solutions.push_back(&instance->solution);
   }
   const std::vector<Point> cotangents = points(std::move(bars));
-  std::vector<Fields<M>> gradients;
+  std::vector<Fields> gradients;
   gradients.reserve(solved.size());
   const nb::gil_scoped_release no_gil;
   for (auto& bar : detail::vjp_each(programs, solutions, cotangents, settings.num_threads))
@@ -98,57 +94,61 @@ std::vector<Fields<M>> pull_back(const std::vector<const Solved<M>*>& solved,
   return gradients;
 }
 
-template <Matrix M>
-PointFields push_forward(const Solved<M>& solved, std::optional<M> P, std::optional<Vector> q,
-                         std::optional<M> G, std::optional<Vector> h, std::optional<M> A,
+PointFields push_forward(const Solved& solved, std::optional<SparseMatrix> P, std::optional<Vector> q,
+                         std::optional<SparseMatrix> G, std::optional<Vector> h, std::optional<SparseMatrix> A,
                          std::optional<Vector> b, std::optional<Vector> lb, std::optional<Vector> ub) {
   const nb::gil_scoped_release no_gil;
   const Point dot = jvp(*solved.qp, solved.solution,
-                        program<M>({std::move(P), std::move(q), std::move(G), std::move(h), std::move(A),
+                        program<SparseMatrix>({std::move(P), std::move(q), std::move(G), std::move(h), std::move(A),
                                     std::move(b), std::move(lb), std::move(ub)}));
   return {dot.x, dot.y, dot.z, dot.z_box};
 }
 
 template <Matrix M>
-void bind_problem(nb::module_& module, const std::string& kind) {
+void bind_problem(nb::module_& module, const char* name) {
   const auto none = nb::none();
-  nb::class_<Solved<M>>(module, (kind + "Solution").c_str())
-      .def_prop_ro("x", [](const Solved<M>& s) { return s.solution.x; })
-      .def_prop_ro("y", [](const Solved<M>& s) { return s.solution.y; })
-      .def_prop_ro("z", [](const Solved<M>& s) { return s.solution.z; })
-      .def_prop_ro("z_box", [](const Solved<M>& s) { return s.solution.z_box; })
-      .def_prop_ro("objective", [](const Solved<M>& s) { return s.solution.objective; })
-      .def_prop_ro("status", [](const Solved<M>& s) { return s.solution.status; })
-      .def_prop_ro("iterations", [](const Solved<M>& s) { return s.solution.iterations; })
-      .def_prop_ro("primal_residual", [](const Solved<M>& s) { return s.solution.primal_residual; })
-      .def_prop_ro("dual_residual", [](const Solved<M>& s) { return s.solution.dual_residual; })
-      .def_prop_ro("duality_gap", [](const Solved<M>& s) { return s.solution.duality_gap; })
-      .def_prop_ro("degenerate", [](const Solved<M>& s) { return s.solution.degenerate; })
-      .def_prop_ro("unique", [](const Solved<M>& s) { return s.solution.unique; })
-      .def_prop_ro("margin", [](const Solved<M>& s) { return s.solution.margin; })
-      .def("jvp", &push_forward<M>, "P"_a = none, "q"_a = none, "G"_a = none, "h"_a = none, "A"_a = none,
-           "b"_a = none, "lb"_a = none, "ub"_a = none)
-      .def(
-          "jacobian",
-          [](const Solved<M>& s, const std::string& field) {
-            return jacobian(*s.qp, s.solution, field_named(field));
-          },
-          "field"_a);
-  nb::class_<Problem<M>>(module, (kind + "Problem").c_str())
+  nb::class_<Problem<M>>(module, name)
       .def("__init__", &make_problem<M>, "P"_a, "q"_a, "G"_a = none, "h"_a = none, "A"_a = none, "b"_a = none,
            "lb"_a = none, "ub"_a = none)
       .def("alternating_differentiation", &differentiate<M>, "wrt"_a = none, "tangent"_a = none,
            "rho"_a = 1.0, "tolerance"_a = 1e-3, "stopping"_a = "paper", "max_iterations"_a = 100000,
            "trace"_a = false);
-  module.def("solve_each", &solve_problems<M>, "problems"_a, "settings"_a, "initial"_a);
-  module.def("vjp_each", &pull_back<M>, "solutions"_a, "bars"_a, "settings"_a);
+}
+
+void bind_sparse_solution(nb::module_& module) {
+  const auto none = nb::none();
+  nb::class_<Solved>(module, "SparseSolution")
+      .def_prop_ro("x", [](const Solved& s) { return s.solution.x; })
+      .def_prop_ro("y", [](const Solved& s) { return s.solution.y; })
+      .def_prop_ro("z", [](const Solved& s) { return s.solution.z; })
+      .def_prop_ro("z_box", [](const Solved& s) { return s.solution.z_box; })
+      .def_prop_ro("objective", [](const Solved& s) { return s.solution.objective; })
+      .def_prop_ro("status", [](const Solved& s) { return s.solution.status; })
+      .def_prop_ro("iterations", [](const Solved& s) { return s.solution.iterations; })
+      .def_prop_ro("primal_residual", [](const Solved& s) { return s.solution.primal_residual; })
+      .def_prop_ro("dual_residual", [](const Solved& s) { return s.solution.dual_residual; })
+      .def_prop_ro("duality_gap", [](const Solved& s) { return s.solution.duality_gap; })
+      .def_prop_ro("degenerate", [](const Solved& s) { return s.solution.degenerate; })
+      .def_prop_ro("unique", [](const Solved& s) { return s.solution.unique; })
+      .def_prop_ro("margin", [](const Solved& s) { return s.solution.margin; })
+      .def("jvp", &push_forward, "P"_a = none, "q"_a = none, "G"_a = none, "h"_a = none, "A"_a = none,
+           "b"_a = none, "lb"_a = none, "ub"_a = none)
+      .def(
+          "jacobian",
+          [](const Solved& s, const std::string& field) {
+            return jacobian(*s.qp, s.solution, field_named(field));
+          },
+          "field"_a);
+  module.def("solve_each", &solve_problems, "problems"_a, "settings"_a, "initial"_a);
+  module.def("vjp_each", &pull_back, "solutions"_a, "bars"_a, "settings"_a);
 }
 
 }  // namespace
 
 void bind_problems(nb::module_& module) {
-  bind_problem<DenseMatrix>(module, "Dense");
-  bind_problem<SparseMatrix>(module, "Sparse");
+  bind_problem<DenseMatrix>(module, "DenseProblem");
+  bind_problem<SparseMatrix>(module, "SparseProblem");
+  bind_sparse_solution(module);
 }
 
 }  // namespace altdiff::python

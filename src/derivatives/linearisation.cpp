@@ -27,7 +27,7 @@ Vector generic_vector(Index n) {
 }  // namespace
 
 template <Matrix M>
-PointBlock Linearisation<M>::solve(const PointBlock& right_side) const {
+PointBlock RoundsLinearisation<M>::solve(const PointBlock& right_side) const {
   PointBlock b = program_->right_side_from_user(right_side);
   PointBlock t = zeros_like(b);
   const RoundReport report = alternating_rounds(program_->qp, system_, set_, b, t, limits_);
@@ -43,7 +43,7 @@ PointBlock Linearisation<M>::solve(const PointBlock& right_side) const {
 }
 
 template <Matrix M>
-bool Linearisation<M>::regular() const {
+bool RoundsLinearisation<M>::regular() const {
   const auto& qp = program_->qp;
   const PointBlock b{.x = generic_vector(qp.n()),
                      .y = DenseMatrix::Zero(qp.p(), 1),
@@ -56,13 +56,13 @@ bool Linearisation<M>::regular() const {
 }
 
 template <Matrix M>
-ActiveSet Linearisation<M>::active() const {
+ActiveSet RoundsLinearisation<M>::active() const {
   ActiveSet user{.z = Vector::Zero(program_->m_user), .box = set_.box};
   user.z(program_->rows) = set_.z;
   return user;
 }
 
-template class Linearisation<DenseMatrix>;
-template class Linearisation<SparseMatrix>;
+template class RoundsLinearisation<DenseMatrix>;
+template class RoundsLinearisation<SparseMatrix>;
 
 }  // namespace altdiff::detail

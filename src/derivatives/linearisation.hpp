@@ -12,19 +12,33 @@ namespace altdiff::detail {
 template <Matrix M>
 class Linearisation {
  public:
-  Linearisation(std::shared_ptr<const ScaledProgram<M>> program, AugmentedSystem<M> system, ActiveSet set,
-                RoundLimits limits)
-      : program_(std::move(program)), system_(std::move(system)), set_(std::move(set)), limits_(limits) {}
+  Linearisation() = default;
+  Linearisation(const Linearisation&) = delete;
+  Linearisation& operator=(const Linearisation&) = delete;
+  virtual ~Linearisation() = default;
 
   /// Solves (A2) in the user's units. Where no solution exists (x is not unique), the part of the right-hand
   /// side that cannot be met is taken off it: the answer is finite, a pseudo-inverse.
-  [[nodiscard]] PointBlock solve(const PointBlock& right_side) const;
+  [[nodiscard]] virtual PointBlock solve(const PointBlock& right_side) const = 0;
 
   /// True if (A2) has a solution for a generic right-hand side, so that x is unique (A4).
-  [[nodiscard]] bool regular() const;
+  [[nodiscard]] virtual bool regular() const = 0;
 
   /// The active set, over the rows of the user's G.
-  [[nodiscard]] ActiveSet active() const;
+  [[nodiscard]] virtual ActiveSet active() const = 0;
+};
+
+/// Solves by alternating rounds, with whatever penalties its factor has.
+template <Matrix M>
+class RoundsLinearisation final : public Linearisation<M> {
+ public:
+  RoundsLinearisation(std::shared_ptr<const ScaledProgram<M>> program, AugmentedSystem<M> system,
+                      ActiveSet set, RoundLimits limits)
+      : program_(std::move(program)), system_(std::move(system)), set_(std::move(set)), limits_(limits) {}
+
+  [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override;
+  [[nodiscard]] bool regular() const override;
+  [[nodiscard]] ActiveSet active() const override;
 
  private:
   std::shared_ptr<const ScaledProgram<M>> program_;
@@ -33,7 +47,7 @@ class Linearisation {
   RoundLimits limits_;
 };
 
-extern template class Linearisation<DenseMatrix>;
-extern template class Linearisation<SparseMatrix>;
+extern template class RoundsLinearisation<DenseMatrix>;
+extern template class RoundsLinearisation<SparseMatrix>;
 
 }  // namespace altdiff::detail

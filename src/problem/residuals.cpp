@@ -12,15 +12,58 @@ namespace {
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
 /// One, or the objective's own size if that is smaller: an objective of 1e-8 is not solved by any x.
-template <Matrix M>
-double smallest_scale(const QuadraticProgram<M>& qp) {
-  const double size = std::max(largest_number(qp.P), norm(qp.q));
+double smallest_scale(double largest_P, const VectorView& q) {
+  const double size = std::max(largest_P, norm(q));
   return size > 0 ? std::min(1.0, size) : 1.0;
+}
+
+/// How far v exceeds its limits; NaN if it is.
+template <class Violation>
+double excess(const Eigen::MatrixBase<Violation>& violation) {
+  return norm(violation.derived().template cwiseMax<Eigen::PropagateNaN>(0.0));
 }
 
 /// lambda_i times the limit that it belongs to; a row without a limit has no multiplier.
 double limit_product(double multiplier, double limit) {
   return std::isfinite(limit) ? multiplier * limit : 0;
+}
+
+double primal_residual(const VectorsView& data, const PointView& v, const ProductsView& products) {
+  double violation = norm(products.Ax - data.b);
+  violation = larger(violation, excess(products.Gx - data.h));
+  if (data.lb.size() > 0) violation = larger(violation, excess(data.lb - v.x));
+  if (data.ub.size() > 0) violation = larger(violation, excess(v.x - data.ub));
+  return violation / std::max({1.0, norm(products.Ax), norm(data.b), norm(products.Gx), norm(v.x)});  // (R1)
+}
+
+double dual_residual(const VectorsView& data, const PointView& v, const ProductsView& products, double floor) {
+  double violation = norm(products.Px + data.q + products.Aty + products.Gtz + v.z_box);
+  for (Index i = 0; i < v.z.size(); ++i)
+    violation = larger(violation, std::isfinite(data.h[i]) ? -v.z[i] : std::abs(v.z[i]));
+  const bool some_ub = data.ub.size() > 0;
+  const bool some_lb = data.lb.size() > 0;
+  for (Index j = 0; j < v.x.size(); ++j) {
+    if (!some_ub || !std::isfinite(data.ub[j])) violation = larger(violation, v.z_box[j]);
+    if (!some_lb || !std::isfinite(data.lb[j])) violation = larger(violation, -v.z_box[j]);
+  }
+  return violation / std::max({floor, norm(products.Px), norm(data.q), norm(products.Aty),
+                               norm(products.Gtz), norm(v.z_box)});  // (R2)
+}
+
+double relative_gap(const VectorsView& data, const PointView& v, const ProductsView& products, double floor) {
+  const double quadratic = v.x.dot(products.Px);
+  const double linear = data.q.dot(v.x);
+  const double equalities = data.b.dot(v.y);
+  double inequalities = 0;
+  for (Index i = 0; i < v.z.size(); ++i) inequalities += limit_product(v.z[i], data.h[i]);
+  double bounds = 0;
+  for (Index j = 0; j < v.x.size(); ++j) {
+    const VectorView& limit = v.z_box[j] > 0 ? data.ub : data.lb;
+    if (limit.size() > 0) bounds += limit_product(v.z_box[j], limit[j]);
+  }
+  const double scale = std::max({floor, std::abs(quadratic), std::abs(linear), std::abs(equalities),
+                                 std::abs(inequalities), std::abs(bounds)});
+  return std::abs(quadratic + linear + equalities + inequalities + bounds) / scale;  // (R3)
 }
 
 }  // namespace
@@ -31,59 +74,27 @@ bool Residuals::below(double tolerance) const {
   return primal <= tolerance && dual <= tolerance && gap <= tolerance;
 }
 
+Residuals relative_residuals(const VectorsView& data, const PointView& v, const ProductsView& products,
+                             double largest_P) {
+  const double floor = smallest_scale(largest_P, data.q);
+  return {.primal = primal_residual(data, v, products),
+          .dual = dual_residual(data, v, products, floor),
+          .gap = relative_gap(data, v, products, floor)};
+}
+
 template <Matrix M>
 ResidualCheck<M>::ResidualCheck(const QuadraticProgram<M>& qp)
-    : floor_(smallest_scale(qp)), Px_(qp.n()), Ax_(qp.p()), Gx_(qp.m()), Aty_(qp.n()), Gtz_(qp.n()) {}
-
-template <Matrix M>
-double ResidualCheck<M>::primal(const QuadraticProgram<M>& qp, const Point& v) {
-  Ax_.noalias() = qp.A * v.x;
-  Gx_.noalias() = qp.G * v.x;
-  double violation = norm(Ax_ - qp.b);
-  violation = larger(violation, norm((Gx_ - qp.h).template cwiseMax<Eigen::PropagateNaN>(0.0)));
-  violation = larger(violation, norm((qp.lb - v.x).template cwiseMax<Eigen::PropagateNaN>(0.0)));
-  violation = larger(violation, norm((v.x - qp.ub).template cwiseMax<Eigen::PropagateNaN>(0.0)));
-  return violation / std::max({1.0, norm(Ax_), norm(qp.b), norm(Gx_), norm(v.x)});  // (R1)
-}
-
-template <Matrix M>
-double ResidualCheck<M>::dual(const QuadraticProgram<M>& qp, const Point& v) {
-  Px_.noalias() = qp.P * v.x;
-  Aty_.noalias() = qp.A.transpose() * v.y;
-  Gtz_.noalias() = qp.G.transpose() * v.z;
-  double violation = norm(Px_ + qp.q + Aty_ + Gtz_ + v.z_box);
-  for (Index i = 0; i < v.z.size(); ++i)
-    violation = larger(violation, std::isfinite(qp.h[i]) ? -v.z[i] : std::abs(v.z[i]));
-  for (Index j = 0; j < v.x.size(); ++j) {
-    if (!std::isfinite(qp.ub[j])) violation = larger(violation, v.z_box[j]);
-    if (!std::isfinite(qp.lb[j])) violation = larger(violation, -v.z_box[j]);
-  }
-  return violation /
-         std::max({floor_, norm(Px_), norm(qp.q), norm(Aty_), norm(Gtz_), norm(v.z_box)});  // (R2)
-}
-
-template <Matrix M>
-double ResidualCheck<M>::gap(const QuadraticProgram<M>& qp, const Point& v) const {
-  const double quadratic = v.x.dot(Px_);
-  const double linear = qp.q.dot(v.x);
-  const double equalities = qp.b.dot(v.y);
-  double inequalities = 0;
-  for (Index i = 0; i < v.z.size(); ++i) inequalities += limit_product(v.z[i], qp.h[i]);
-  double bounds = 0;
-  for (Index j = 0; j < v.x.size(); ++j)
-    bounds += limit_product(v.z_box[j], v.z_box[j] > 0 ? qp.ub[j] : qp.lb[j]);
-  const double scale = std::max({floor_, std::abs(quadratic), std::abs(linear), std::abs(equalities),
-                                 std::abs(inequalities), std::abs(bounds)});
-  return std::abs(quadratic + linear + equalities + inequalities + bounds) / scale;  // (R3)
-}
+    : largest_P_(largest_number(qp.P)), Px_(qp.n()), Ax_(qp.p()), Gx_(qp.m()), Aty_(qp.n()), Gtz_(qp.n()) {}
 
 template <Matrix M>
 Residuals ResidualCheck<M>::operator()(const QuadraticProgram<M>& qp, const Point& v) {
-  Residuals residuals;
-  residuals.primal = primal(qp, v);
-  residuals.dual = dual(qp, v);
-  residuals.gap = gap(qp, v);
-  return residuals;
+  Px_.noalias() = qp.P * v.x;
+  Ax_.noalias() = qp.A * v.x;
+  Gx_.noalias() = qp.G * v.x;
+  Aty_.noalias() = qp.A.transpose() * v.y;
+  Gtz_.noalias() = qp.G.transpose() * v.z;
+  return relative_residuals({qp.q, qp.b, qp.h, qp.lb, qp.ub}, {v.x, v.y, v.z, v.z_box},
+                            {Px_, Ax_, Gx_, Aty_, Gtz_}, largest_P_);
 }
 
 template <Matrix M>

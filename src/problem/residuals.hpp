@@ -15,6 +15,26 @@ struct Residuals {
   [[nodiscard]] bool below(double tolerance) const;
 };
 
+using VectorView = Eigen::Ref<const Vector>;
+
+/// The vectors of a program; lb and ub may be empty.
+struct VectorsView {
+  VectorView q, b, h, lb, ub;
+};
+
+struct PointView {
+  VectorView x, y, z, z_box;
+};
+
+/// What residuals are made of.
+struct ProductsView {
+  VectorView Px, Ax, Gx, Aty, Gtz;
+};
+
+/// (R1), (R2), (R3); `largest_P` is the largest number of P.
+[[nodiscard]] Residuals relative_residuals(const VectorsView& data, const PointView& v,
+                                           const ProductsView& products, double largest_P);
+
 /// Computes residuals of a normalised program; keeps its workspace, so that a call takes no memory.
 template <Matrix M>
 class ResidualCheck {
@@ -23,11 +43,7 @@ class ResidualCheck {
   [[nodiscard]] Residuals operator()(const QuadraticProgram<M>& qp, const Point& v);
 
  private:
-  double primal(const QuadraticProgram<M>& qp, const Point& v);
-  double dual(const QuadraticProgram<M>& qp, const Point& v);
-  [[nodiscard]] double gap(const QuadraticProgram<M>& qp, const Point& v) const;
-
-  double floor_;  // of the scale in (R2) and (R3)
+  double largest_P_;
   Vector Px_, Ax_, Gx_, Aty_, Gtz_;
 };
 

@@ -1,9 +1,13 @@
 #pragma once
 
 #include <altdiff/matrix.hpp>
+#include <cmath>
 #include <vector>
 
 namespace altdiff::detail {
+
+/// No x gets near such a limit, but sums with it overflow.
+[[nodiscard]] inline bool never_binds(double limit) { return std::abs(limit) >= 1e100; }
 
 /// Indices of the rows of G x <= h that exist.
 [[nodiscard]] std::vector<Index> finite_rows(const Vector& h);

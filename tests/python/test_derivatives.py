@@ -206,8 +206,8 @@ def test_tangents_and_jacobians_of_a_batch_equal_a_loop() -> None:
     tangent, jacobian = solution.jvp(q=dq, P=dP), solution.jacobian("b")
     for index in range(3):
         one = altdiff.solve_qp(**{**data, "q": data["q"][index]})
-        np.testing.assert_array_equal(tangent.x[index], one.jvp(q=dq[index], P=dP).x)
-        np.testing.assert_array_equal(jacobian[index], one.jacobian("b"))
+        np.testing.assert_allclose(tangent.x[index], one.jvp(q=dq[index], P=dP).x, atol=1e-13)
+        np.testing.assert_allclose(jacobian[index], one.jacobian("b"), atol=1e-13)
 
 
 def test_a_row_that_does_not_exist_has_a_zero_gradient() -> None:
@@ -224,5 +224,5 @@ def test_an_instance_with_zero_cotangents_adds_nothing_even_when_it_is_invalid()
     solution = altdiff.solve_qp(**data)
     gradient = solution.vjp(np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]))
     expected = altdiff.solve_qp(**{**data, "q": data["q"][0]}).vjp([1.0, 2.0, 3.0])
-    np.testing.assert_array_equal(gradient.P, expected.P)
-    np.testing.assert_array_equal(gradient.q, np.stack([expected.q, np.zeros(3)]))
+    np.testing.assert_allclose(gradient.P, expected.P, atol=1e-13)
+    np.testing.assert_allclose(gradient.q, np.stack([expected.q, np.zeros(3)]), atol=1e-13)

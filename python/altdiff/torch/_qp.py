@@ -9,12 +9,13 @@ import torch
 
 from altdiff._layer import POLICIES
 from altdiff._settings import native_settings
-from altdiff.torch._function import DIFFERENTIABLE, Call, Solve
+from altdiff.torch._function import DIFFERENTIABLE, Call, Solve, apply
 from altdiff.torch._tensors import to_tensor
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from altdiff._binding import NativeSettings
     from altdiff._settings import Settings
     from altdiff.torch._tensors import Argument
 
@@ -64,12 +65,20 @@ def solve_qp(
     """
     _check_policy(on_failure)
     arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
-    tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
-    constants = {name: value for name, value in arguments.items() if name not in tensors}
-    call = Call(tuple(tensors), constants, settings, on_failure)
-    *differentiable, solved = Solve.apply(call, *tensors.values())  # type: ignore[no-untyped-call]
+    *differentiable, solved = _call(arguments, native_settings(settings), on_failure, DIFFERENTIABLE)
     report = {name: to_tensor(value) for name, value in solved.report.items() if name not in DIFFERENTIABLE}
     return Solution(*differentiable, **report)
+
+
+def _call(
+    arguments: dict[str, Argument | None], settings: NativeSettings, on_failure: str, outputs: tuple[str, ...]
+) -> Any:
+    """The outputs as tensors, then the solved batch."""
+    tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    constants = {
+        name: value for name, value in arguments.items() if name not in tensors and value is not None
+    }
+    return apply(Solve, Call(tuple(tensors), constants, settings, on_failure, outputs), *tensors.values())
 
 
 class QPLayer(torch.nn.Module):
@@ -97,7 +106,9 @@ class QPLayer(torch.nn.Module):
         ub: Argument | None = None,
     ) -> torch.Tensor:
         """The minimiser x."""
-        return self.solve(P, q, G, h, A, b, lb, ub).x
+        arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
+        x: torch.Tensor = _call(arguments, native_settings(self.settings), self.on_failure, ("x",))[0]
+        return x
 
     def solve(
         self,

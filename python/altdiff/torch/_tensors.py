@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -19,25 +18,32 @@ if TYPE_CHECKING:
     Argument: TypeAlias = torch.Tensor | MatrixLike
 
 
-def to_numpy(name: str, tensor: torch.Tensor) -> NDArray[np.generic]:
-    """The tensor as an array: float64 if it is of any floating type. May share memory; is not written to."""
-    if tensor.device.type != "cpu":
+def to_numpy(name: str, tensor: torch.Tensor) -> NDArray[np.float64]:
+    """The tensor as a float64 array in C order. May share memory; is not written to."""
+    if tensor.dtype is torch.float64 and tensor.is_cpu and tensor.layout is torch.strided:
+        array: NDArray[np.float64] = tensor.detach().resolve_neg().numpy()
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    if not tensor.is_cpu:
         raise ValueError(f"{name} is on {tensor.device}, but altdiff works on the CPU: pass {name}.cpu()")
-    if tensor.layout != torch.strided:
+    if tensor.layout is not torch.strided:
         raise TypeError(f"{name} is a sparse tensor: pass a scipy.sparse matrix, or {name}.to_dense()")
-    plain = tensor.detach()
-    array: NDArray[np.generic] = (
-        (plain.double() if plain.is_floating_point() else plain).resolve_neg().numpy()
-    )
-    return array
+    if tensor.is_complex() or tensor.dtype is torch.bool:
+        raise TypeError(f"{name} must be real numbers, got dtype {str(tensor.dtype).removeprefix('torch.')}")
+    converted: NDArray[np.float64] = tensor.detach().resolve_neg().double().contiguous().numpy()
+    return converted
 
 
 def to_tensor(array: NDArray[np.generic], dtype: torch.dtype | None = None) -> torch.Tensor:
-    """A tensor with memory of its own, so that changing it in place cannot change a later gradient."""
-    return torch.tensor(array, dtype=dtype)
+    """The tensor in an array's memory, which is nobody else's, or a copy in another type."""
+    tensor = torch.from_numpy(array)
+    return tensor if dtype is None or dtype is tensor.dtype else tensor.to(dtype)
 
 
 def result_type(tensors: Iterable[torch.Tensor]) -> torch.dtype:
     """The floating type of the answer, as torch promotes it: float64 with float32 gives float64."""
-    floating = [tensor.dtype for tensor in tensors if tensor.is_floating_point()]
-    return reduce(torch.promote_types, floating) if floating else torch.get_default_dtype()
+    kind = None
+    for tensor in tensors:
+        if tensor.dtype is kind or not tensor.is_floating_point():
+            continue
+        kind = tensor.dtype if kind is None else torch.promote_types(kind, tensor.dtype)
+    return torch.get_default_dtype() if kind is None else kind

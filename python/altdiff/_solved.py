@@ -1,0 +1,37 @@
+"""What dense and sparse batches have in common, once solved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from altdiff._arrays import Array, Block, MatrixLike
+
+
+class Batch(Protocol):
+    """A solved batch. `missing` stands for the derivative of an instance without one; `only_solved` says that
+    an instance that stopped early has none.
+    """
+
+    def point(self) -> dict[str, Array]:
+        """New arrays with x, y, z and z_box."""
+
+    def report(self) -> dict[str, NDArray[Any]]:
+        """New arrays with what became of each instance: objective, status, iterations, ..."""
+
+    def vjp(
+        self, bars: Mapping[str, Array | None], wanted: tuple[str, ...], missing: float, only_solved: bool
+    ) -> dict[str, Block]:
+        """Gradients of the wanted fields."""
+
+    def jvp(
+        self, tangents: Mapping[str, MatrixLike | None], missing: float, only_solved: bool
+    ) -> dict[str, Array]:
+        """Tangents of x, y, z and z_box."""
+
+    def jacobian(self, field: str, missing: float, only_solved: bool) -> Array:
+        """The derivative of x with respect to a vector field."""

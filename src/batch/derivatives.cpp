@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <altdiff/batch.hpp>
+
+#include "batch/gradients.hpp"
+#include "batch/linearisation.hpp"
+#include "batch/parallel_for.hpp"
+#include "linalg/dense.hpp"
+#include "linalg/threads.hpp"
+#include "problem/checks.hpp"
+
+namespace altdiff {
+
+namespace {
+
+using namespace detail;
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+/// Whether an instance has a derivative.
+bool differentiable(const BatchSolution& solution, Index i, const Missing& missing) {
+  return solution.linearisation->instances[at(i)].known() &&
+         (!missing.unless_solved || solution.status[at(i)] == Status::Solved);
+}
+
+DenseMatrix block_or_zero(const double* data, Index rows, Index columns) {
+  if (data == nullptr) return DenseMatrix::Zero(rows, columns);
+  return Eigen::Map<const DenseMatrix>(data, rows, columns);
+}
+
+void set_column(PointBlock& block, Index i, double value) {
+  block.x.col(i).setConstant(value);
+  block.y.col(i).setConstant(value);
+  block.z.col(i).setConstant(value);
+  block.z_box.col(i).setConstant(value);
+}
+
+bool finite_column(const PointBlock& block, Index i) {
+  return all_finite(block.x.col(i).data(), block.x.rows()) && all_finite(block.y.col(i).data(), block.y.rows()) &&
+         all_finite(block.z.col(i).data(), block.z.rows()) &&
+         all_finite(block.z_box.col(i).data(), block.z_box.rows());
+}
+
+bool zero_column(const PointBlock& block, Index i) {
+  return block.x.col(i).isZero(0) && block.y.col(i).isZero(0) && block.z.col(i).isZero(0) &&
+         block.z_box.col(i).isZero(0);
+}
+
+DenseMatrix active_bounds(const BatchProgram& program, const BatchLinearisation& linearisation,
+                          const std::vector<std::uint8_t>& wanted) {
+  DenseMatrix bounds = DenseMatrix::Zero(program.n, program.size);
+  for (Index i = 0; i < program.size; ++i)
+    if (wanted[at(i)] != 0) bounds.col(i) = linearisation.active_bounds(i, program.n, program.m);
+  return bounds;
+}
+
+/// The part of the batch that a vjp is about.
+struct Pullback {
+  PointBlock bar;                     // cotangents; what adds nothing is zero
+  Vector objective_bar;               // empty: zero
+  std::vector<std::uint8_t> wanted;   // instances to solve for
+  std::vector<Index> filled;          // instances whose gradient is missing, with what stands for it
+  std::vector<double> filler;
+  bool everyone = true;               // no instance is left out
+};
+
+Pullback read_cotangents(const BatchProgram& program, const BatchSolution& solution, const BatchCotangent& bar,
+                         const Missing& missing) {
+  const Index size = program.size;
+  Pullback pull{.bar = {.x = block_or_zero(bar.x, program.n, size),
+                        .y = block_or_zero(bar.y, program.p, size),
+                        .z = block_or_zero(bar.z, program.m, size),
+                        .z_box = block_or_zero(bar.z_box, program.n, size)},
+                .objective_bar = {},
+                .wanted = std::vector<std::uint8_t>(at(size), 1),
+                .filled = {},
+                .filler = {}};
+  if (bar.objective != nullptr) pull.objective_bar = Eigen::Map<const Vector>(bar.objective, size);
+  const auto objective_bar = [&](Index i) { return bar.objective != nullptr ? bar.objective[i] : 0; };
+  for (Index i = 0; i < size; ++i) {
+    const bool none = zero_column(pull.bar, i);
+    const bool finite = finite_column(pull.bar, i) && std::isfinite(objective_bar(i));
+    const bool known = differentiable(solution, i, missing);
+    if (!none && finite && known) continue;
+    pull.wanted[at(i)] = 0;
+    if (none && finite && (objective_bar(i) == 0 || known)) {
+      pull.everyone = pull.everyone && known;
+      continue;
+    }
+    pull.everyone = false;
+    set_column(pull.bar, i, 0);
+    pull.filled.push_back(i);
+    pull.filler.push_back(known ? nan : missing.value);
+  }
+  return pull;
+}
+
+/// Solutions of instances that add nothing may be NaN, which zero does not silence.
+PointBlock silenced(const BatchSolution& solution, const Missing& missing) {
+  PointBlock point = solution.point;
+  for (Index i = 0; i < point.x.cols(); ++i)
+    if (!differentiable(solution, i, missing)) set_column(point, i, 0);
+  return point;
+}
+
+/// The program as the derivative of its fields: the right-hand side (T1) of one instance.
+void add_tangent(const Instance& dot, const PointBlock& point, Index i, const Vector& side, PointBlock& r) {
+  const auto x = point.x.col(i);
+  const VectorsView vectors = dot.vectors();
+  if (dot.matrices.P != nullptr) {
+    r.x.col(i) += 0.5 * (dot.matrices.P_rows() * x);  // only the symmetric part counts
+    r.x.col(i) += 0.5 * (dot.matrices.P_rows().transpose() * x);
+  }
+  if (dot.q != nullptr) r.x.col(i) += vectors.q;
+  if (dot.matrices.A != nullptr) {
+    r.x.col(i) += dot.matrices.A_rows() * point.y.col(i);
+    r.y.col(i) += dot.matrices.A_rows().transpose() * x;
+  }
+  if (dot.b != nullptr) r.y.col(i) -= vectors.b;
+  if (dot.matrices.G != nullptr) {
+    r.x.col(i) += dot.matrices.G_rows() * point.z.col(i);
+    r.z.col(i) += dot.matrices.G_rows().transpose() * x;
+  }
+  if (dot.h != nullptr) r.z.col(i) -= vectors.h;
+  const Vector none = Vector::Zero(x.size());
+  if (dot.lb != nullptr) r.z_box.col(i) -= (side.array() < 0).select(vectors.lb, none);
+  if (dot.ub != nullptr) r.z_box.col(i) -= (side.array() > 0).select(vectors.ub, none);  // (T1)
+}
+
+/// One column for each entry of the field: its unit tangents, as right-hand sides of (A2).
+PointBlock unit_tangents(const BatchProgram& program, Field field, const Vector& side) {
+  const Index n = program.n;
+  Index columns = n;
+  if (field == Field::b) columns = program.p;
+  if (field == Field::h) columns = program.m;
+  PointBlock r{.x = DenseMatrix::Zero(n, columns),
+               .y = DenseMatrix::Zero(program.p, columns),
+               .z = DenseMatrix::Zero(program.m, columns),
+               .z_box = DenseMatrix::Zero(n, columns)};
+  switch (field) {
+    case Field::q:
+      r.x.setIdentity();
+      break;
+    case Field::b:
+      r.y.diagonal().setConstant(-1);
+      break;
+    case Field::h:
+      r.z.diagonal().setConstant(-1);
+      break;
+    case Field::lb:
+      r.z_box.diagonal() = -(side.array() < 0).cast<double>();
+      break;
+    case Field::ub:
+      r.z_box.diagonal() = -(side.array() > 0).cast<double>();
+      break;
+    default:
+      require(false, "jacobian is offered for q, h, b, lb and ub; use jvp or vjp for P, G and A");
+  }
+  return r;
+}
+
+}  // namespace
+
+void vjp(const BatchProgram& program, const BatchSolution& solution, const BatchCotangent& bar,
+         const BatchGradient& gradient, const Missing& missing, int num_threads) {
+  const BatchLinearisation& linearisation = *solution.linearisation;
+  const Pullback pull = read_cotangents(program, solution, bar, missing);
+  PointBlock adjoint = linearisation.solve(program, pull.bar, pull.wanted, num_threads);  // (V1)
+  PointBlock point = pull.everyone ? PointBlock{} : silenced(solution, missing);
+  for (std::size_t f = 0; f < pull.filled.size(); ++f) {
+    set_column(adjoint, pull.filled[f], pull.filler[f]);
+    set_column(point, pull.filled[f], 1);
+  }
+  Vector objective_bar = pull.objective_bar;
+  for (const Index i : pull.filled)
+    if (objective_bar.size() > 0) objective_bar[i] = 0;
+  DenseMatrix bounds;
+  if (gradient[static_cast<std::size_t>(Field::lb)] != nullptr ||
+      gradient[static_cast<std::size_t>(Field::ub)] != nullptr) {
+    bounds = active_bounds(program, linearisation, pull.wanted);
+  }
+  write_gradients(program, {pull.everyone ? solution.point : point, adjoint, objective_bar, bounds}, gradient,
+                  num_threads);
+}
+
+PointBlock jvp(const BatchProgram& program, const BatchSolution& solution, const BatchProgram& dot,
+               const Missing& missing, int num_threads) {
+  const BatchLinearisation& linearisation = *solution.linearisation;
+  PointBlock r{.x = DenseMatrix::Zero(program.n, program.size),
+               .y = DenseMatrix::Zero(program.p, program.size),
+               .z = DenseMatrix::Zero(program.m, program.size),
+               .z_box = DenseMatrix::Zero(program.n, program.size)};
+  std::vector<std::uint8_t> wanted(at(program.size));
+  for (Index i = 0; i < program.size; ++i) {
+    wanted[at(i)] = differentiable(solution, i, missing) ? 1 : 0;
+    if (wanted[at(i)] == 0) continue;
+    const Vector side = linearisation.active_bounds(i, program.n, program.m);
+    add_tangent(instance_of(dot, i), solution.point, i, side, r);
+  }
+  PointBlock t = linearisation.solve(program, r, wanted, num_threads);
+  for (Index i = 0; i < program.size; ++i)
+    if (wanted[at(i)] == 0) set_column(t, i, missing.value);
+  return t;
+}
+
+std::vector<double> jacobian(const BatchProgram& program, const BatchSolution& solution, Field field,
+                             const Missing& missing, int num_threads) {
+  const BatchLinearisation& linearisation = *solution.linearisation;
+  const Index columns = unit_tangents(program, field, Vector::Zero(program.n)).x.cols();
+  const Index entries = program.n * columns;
+  std::vector<double> jacobians(at(program.size * entries), missing.value);
+  parallel_for(program.size, threads_for(num_threads), [&](Index i) {
+    if (!differentiable(solution, i, missing)) return;
+    const Vector side = linearisation.active_bounds(i, program.n, program.m);
+    const PointBlock t = linearisation.solve(program, i, unit_tangents(program, field, side));
+    Eigen::Map<DenseMatrix>(jacobians.data() + i * entries, columns, program.n) = t.x.transpose();
+  });
+  return jacobians;
+}
+
+}  // namespace altdiff

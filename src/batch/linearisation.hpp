@@ -1,0 +1,64 @@
+#pragma once
+
+#include <altdiff/batch.hpp>
+#include <memory>
+#include <optional>
+
+#include "derivatives/linearisation.hpp"
+#include "engines/active_set/engine.hpp"
+
+namespace altdiff::detail {
+
+/// What the derivatives of one instance need: its active set on a space that it may share, or, where another
+/// engine solved it, that one's linearisation.
+struct Linearised {
+  Index space = -1;
+  DualState state{};
+  bool refine = false;
+  std::shared_ptr<const Linearisation<DenseMatrix>> other{};
+
+  [[nodiscard]] bool known() const { return space >= 0 || other != nullptr; }
+};
+
+/// The instances of a batch at their solutions. Keeps what derivatives need and no more: of the data only what
+/// the sweep made of them, (n + p + k) n + (p + k)^2 numbers for every distinct set of matrices (k: inequalities
+/// and bounded variables), and |S|^2 for every instance.
+class BatchLinearisation {
+ public:
+  std::vector<Index> bounded{};  // variables with a bound in any instance
+  std::unique_ptr<double[]> memory{};
+  std::vector<std::optional<ConstraintSpace>> spaces{};
+  std::vector<Linearised> instances{};
+
+  /// Solves (A2), one column an instance; instances where `wanted` is false are left alone.
+  [[nodiscard]] PointBlock solve(const BatchProgram& program, const PointBlock& right_side,
+                                 const std::vector<std::uint8_t>& wanted, int num_threads) const;
+
+  /// The same of one instance, one column a right-hand side.
+  [[nodiscard]] PointBlock solve(const BatchProgram& program, Index instance, const PointBlock& right_side) const;
+
+  /// The active bounds of one instance: +1 at ub, -1 at lb, 0 inside.
+  [[nodiscard]] Vector active_bounds(Index instance, Index n, Index m) const;
+  /// The active rows of G of one instance: 1 or 0.
+  [[nodiscard]] Vector active_rows(Index instance, Index m) const;
+
+ private:
+  struct Columns;
+  void solve_columns(Columns& columns) const;
+};
+
+/// Instance i of a batch, without a space.
+[[nodiscard]] Instance instance_of(const BatchProgram& program, Index i);
+
+/// How many instances are worked on at a time: those that share matrices gain from long rows of columns, others
+/// fill the lanes of a vector. Never depends on the number of threads, so that the answers do not.
+struct Chunks {
+  Index size, width;
+
+  [[nodiscard]] Index count() const { return (size + width - 1) / width; }
+  [[nodiscard]] Index first(Index chunk) const { return chunk * width; }
+  [[nodiscard]] Index last(Index chunk) const { return std::min(size, (chunk + 1) * width); }
+};
+[[nodiscard]] Chunks chunks_of(const BatchProgram& program, Index spaces);
+
+}  // namespace altdiff::detail

@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <altdiff/batch.hpp>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "batch/linearisation.hpp"
+#include "batch/parallel_for.hpp"
+#include "linalg/dense.hpp"
+#include "linalg/threads.hpp"
+#include "problem/certificates.hpp"
+#include "problem/checks.hpp"
+#include "problem/rows.hpp"
+#include "solve_alternating.hpp"
+
+namespace altdiff {
+
+namespace {
+
+using namespace detail;
+using Clock = std::chrono::steady_clock;
+
+constexpr double degenerate_margin = 1e-9;
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+/// Whether an instance's numbers make sense.
+bool valid(const Instance& instance) {
+  const auto& data = instance.matrices;
+  const auto limits = [](const double* limit, Index count, double forbidden) {
+    for (Index i = 0; limit != nullptr && i < count; ++i)
+      if (std::isnan(limit[i]) || limit[i] == forbidden) return false;
+    return true;
+  };
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  if (!all_finite(data.P, data.n * data.n) || !all_finite(instance.q, data.n)) return false;
+  if (!all_finite(data.G, data.m * data.n) || !limits(instance.h, data.m, -infinite)) return false;
+  if (!all_finite(data.A, data.p * data.n) || !all_finite(instance.b, data.p)) return false;
+  if (!limits(instance.lb, data.n, infinite) || !limits(instance.ub, data.n, -infinite)) return false;
+  for (Index j = 0; instance.lb != nullptr && instance.ub != nullptr && j < data.n; ++j)
+    if (instance.lb[j] > instance.ub[j]) return false;
+  return true;
+}
+
+QuadraticProgram<DenseMatrix> program_of(const Instance& instance) {
+  const auto& data = instance.matrices;
+  const VectorsView vectors = instance.vectors();
+  return {.P = data.P_rows(),
+          .q = vectors.q,
+          .G = data.G_rows().transpose(),
+          .h = vectors.h,
+          .A = data.A_rows().transpose(),
+          .b = vectors.b,
+          .lb = vectors.lb,
+          .ub = vectors.ub};
+}
+
+/// Which instances have the same matrices: the number of spaces, and the one of each instance.
+struct Grouping {
+  Index spaces = 0;
+  std::vector<Index> of{};
+
+  explicit Grouping(const BatchProgram& program) : of(at(program.size)) {
+    const auto matrices = {program[Field::P], program[Field::G], program[Field::A]};
+    const auto own = [&](const BatchField& field) { return field.count > 1 && field.which == nullptr; };
+    if (std::ranges::any_of(matrices, own)) {
+      std::iota(of.begin(), of.end(), Index{0});
+      spaces = program.size;
+      return;
+    }
+    if (std::ranges::all_of(matrices, [](const BatchField& field) { return field.count == 1; })) {
+      spaces = std::min<Index>(program.size, 1);
+      return;
+    }
+    std::map<std::array<Index, 3>, Index> known;
+    for (Index i = 0; i < program.size; ++i) {
+      const std::array<Index, 3> key{program[Field::P].of(i), program[Field::G].of(i), program[Field::A].of(i)};
+      of[at(i)] = known.try_emplace(key, static_cast<Index>(known.size())).first->second;
+    }
+    spaces = static_cast<Index>(known.size());
+  }
+};
+
+std::vector<Index> bounded_variables(const BatchProgram& program) {
+  std::vector<std::uint8_t> bounded(at(program.n));
+  for (const Field field : {Field::lb, Field::ub}) {
+    const BatchField& bound = program[field];
+    for (Index a = 0; bound.data != nullptr && a < bound.count; ++a)
+      for (Index j = 0; j < program.n; ++j)
+        if (!never_binds(bound.data[a * program.n + j])) bounded[at(j)] = 1;
+  }
+  std::vector<Index> variables;
+  for (Index j = 0; j < program.n; ++j)
+    if (bounded[at(j)] != 0) variables.push_back(j);
+  return variables;
+}
+
+/// A batch on its way: spaces, active sets, and what is left for another engine.
+class BatchSolver {
+ public:
+  BatchSolver(const BatchProgram& program, const Settings& settings, const PointBlock& initial)
+      : program_(program),
+        settings_(settings),
+        initial_(initial),
+        grouping_(program),
+        result_(std::make_shared<BatchLinearisation>()) {
+    prepare_solution();
+    result_->instances.resize(at(program.size));
+    if (!active_set()) return;
+    result_->bounded = bounded_variables(program);
+    const Index k = program.m + static_cast<Index>(result_->bounded.size());
+    space_memory_ = ConstraintSpace::memory(program.n, program.p, k);
+    result_->memory = std::make_unique_for_overwrite<double[]>(at(grouping_.spaces * space_memory_));
+    result_->spaces.resize(at(grouping_.spaces));
+  }
+
+  BatchSolution run() {
+    const Index size = program_.size;
+    const int threads = threads_for(settings_.num_threads);
+    const bool one = grouping_.spaces == 1;
+    {
+      const ScopedBlasThreads blas_threads(one ? program_.n : 0, settings_.num_threads);
+      if (active_set() && grouping_.spaces < size) {
+        std::vector<Index> example(at(grouping_.spaces));
+        for (Index i = size - 1; i >= 0; --i) example[at(grouping_.of[at(i)])] = i;
+        parallel_for(grouping_.spaces, threads, [&](Index space) { make_space(example[at(space)]); });
+      }
+    }
+    const ScopedBlasThreads blas_threads(size == 1 ? program_.n : 0, settings_.num_threads);
+    const Chunks chunks = chunks_of(program_, grouping_.spaces);
+    parallel_for(chunks.count(), threads, [&](Index c) { solve_chunk(chunks.first(c), chunks.last(c)); });
+    solution_.linearisation = result_;
+    return std::move(solution_);
+  }
+
+ private:
+  [[nodiscard]] bool active_set() const {
+    return settings_.method == Method::ActiveSet || (settings_.method == Method::Auto && settings_.finish);
+  }
+
+  void prepare_solution() {
+    const Index size = program_.size;
+    solution_.point = {.x = DenseMatrix::Constant(program_.n, size, nan),
+                       .y = DenseMatrix::Constant(program_.p, size, nan),
+                       .z = DenseMatrix::Constant(program_.m, size, nan),
+                       .z_box = DenseMatrix::Constant(program_.n, size, nan)};
+    solution_.status.assign(at(size), Status::InvalidData);
+    solution_.iterations.assign(at(size), 0);
+    solution_.degenerate.assign(at(size), 0);
+    solution_.unique.assign(at(size), 0);
+    for (Vector* numbers : {&solution_.objective, &solution_.primal_residual, &solution_.dual_residual,
+                            &solution_.duality_gap, &solution_.margin})
+      *numbers = Vector::Constant(size, nan);
+  }
+
+  void make_space(Index instance) {
+    const Instance data = instance_of(program_, instance);
+    if (!all_finite(data.matrices.P, program_.n * program_.n)) return;
+    const Index space = grouping_.of[at(instance)];
+    result_->spaces[at(space)].emplace(data.matrices, result_->bounded,
+                                       result_->memory.get() + space * space_memory_);
+  }
+
+  void solve_chunk(Index first, Index last) {
+    std::vector<Instance> instances;
+    std::vector<Index> members;  // of the batch
+    for (Index i = first; i < last; ++i) {
+      Instance instance = instance_of(program_, i);
+      if (!valid(instance)) continue;
+      const Index space = grouping_.of[at(i)];
+      if (active_set() && grouping_.spaces == program_.size) make_space(i);
+      if (active_set() && result_->spaces[at(space)] && result_->spaces[at(space)]->usable()) {
+        instance.space = &*result_->spaces[at(space)];
+        instances.push_back(instance);
+        members.push_back(i);
+      } else {
+        hand_on(i, instance);
+      }
+    }
+    if (!instances.empty()) solve_together(instances, members);
+  }
+
+  void solve_together(const std::vector<Instance>& instances, const std::vector<Index>& members) {
+    ActiveSetEngine engine(instances, result_->bounded);
+    std::vector<DualState> states(instances.size());
+    for (std::size_t j = 0; j < instances.size(); ++j) states[j].side = first_set(members[j]);
+    engine.run(states);
+    for (std::size_t j = 0; j < instances.size(); ++j) {
+      const bool solved = states[j].outcome == DualState::Outcome::Solved &&
+                          states[j].changes <= settings_.max_iterations && !late() &&
+                          engine.residuals[j].below(settings_.tolerance);
+      if (solved) {
+        accept(engine, static_cast<Index>(j), members[j], std::move(states[j]));
+      } else if (!certified(engine, static_cast<Index>(j), members[j], states[j], instances[j])) {
+        hand_on(members[j], instances[j]);
+      }
+    }
+  }
+
+  [[nodiscard]] std::vector<std::int8_t> first_set(Index i) const {
+    const Index m = program_.m;
+    std::vector<std::int8_t> side(at(m) + result_->bounded.size());
+    if (initial_.x.cols() == 0) return side;
+    for (Index row = 0; row < m; ++row) side[at(row)] = initial_.z(row, i) > 0 ? 1 : 0;
+    for (std::size_t b = 0; b < result_->bounded.size(); ++b) {
+      const double z = initial_.z_box(result_->bounded[b], i);
+      side[at(m) + b] = static_cast<std::int8_t>((z > 0 ? 1 : 0) - (z < 0 ? 1 : 0));
+    }
+    return side;
+  }
+
+  void accept(const ActiveSetEngine& engine, Index j, Index i, DualState state) {
+    solution_.point.x.col(i) = engine.point.x.col(j);
+    solution_.point.y.col(i) = engine.point.y.col(j);
+    solution_.point.z.col(i) = engine.point.z.col(j);
+    solution_.point.z_box.col(i) = engine.point.z_box.col(j);
+    solution_.status[at(i)] = Status::Solved;
+    solution_.objective[i] = engine.objective[at(j)];
+    solution_.iterations[at(i)] = state.changes;
+    solution_.primal_residual[i] = engine.residuals[at(j)].primal;
+    solution_.dual_residual[i] = engine.residuals[at(j)].dual;
+    solution_.duality_gap[i] = engine.residuals[at(j)].gap;
+    solution_.margin[i] = engine.margin[at(j)];
+    solution_.degenerate[at(i)] = engine.margin[at(j)] < degenerate_margin ? 1 : 0;
+    solution_.unique[at(i)] = 1;
+    result_->instances[at(i)] = {.space = grouping_.of[at(i)],
+                                 .state = std::move(state),
+                                 .refine = engine.refined[at(j)] != 0};
+  }
+
+  /// A certificate counts only if it holds for the user's data.
+  bool certified(const ActiveSetEngine& engine, Index j, Index i, const DualState& state,
+                 const Instance& instance) {
+    if (state.outcome != DualState::Outcome::Infeasible) return false;
+    Point proof = engine.proof(j, state);
+    const auto user = normalised(program_of(instance));
+    if (!CertificateCheck<DenseMatrix>(user).proves_primal_infeasible(user, proof)) return false;
+    solution_.point.y.col(i) = proof.y;
+    solution_.point.z.col(i) = proof.z;
+    solution_.point.z_box.col(i) = proof.z_box;
+    solution_.status[at(i)] = Status::PrimalInfeasible;
+    solution_.objective[i] = std::numeric_limits<double>::infinity();
+    solution_.iterations[at(i)] = state.changes;
+    return true;
+  }
+
+  /// Where the active set does not serve: P is not definite enough, or the answer did not pass the check.
+  void hand_on(Index i, const Instance& instance) {
+    Settings own = settings_;
+    own.time_limit = std::max(settings_.time_limit - elapsed(), 1e-9);
+    Point start;
+    if (initial_.x.cols() > 0 && initial_.x.col(i).allFinite())
+      start = {.x = initial_.x.col(i),
+               .y = initial_.y.col(i),
+               .z = initial_.z.col(i),
+               .z_box = initial_.z_box.col(i)};
+    const Solution<DenseMatrix> solved = solve_alternating(program_of(instance), own, start);
+    solution_.point.x.col(i) = solved.x;
+    solution_.point.y.col(i) = solved.y;
+    solution_.point.z.col(i) = solved.z;
+    solution_.point.z_box.col(i) = solved.z_box;
+    solution_.status[at(i)] = solved.status;
+    solution_.objective[i] = solved.objective;
+    solution_.iterations[at(i)] = solved.iterations;
+    solution_.primal_residual[i] = solved.primal_residual;
+    solution_.dual_residual[i] = solved.dual_residual;
+    solution_.duality_gap[i] = solved.duality_gap;
+    solution_.margin[i] = solved.margin;
+    solution_.degenerate[at(i)] = solved.degenerate ? 1 : 0;
+    solution_.unique[at(i)] = solved.unique ? 1 : 0;
+    result_->instances[at(i)] = {.other = solved.linearisation};
+  }
+
+  [[nodiscard]] double elapsed() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+  [[nodiscard]] bool late() const { return elapsed() > settings_.time_limit; }
+
+  const Clock::time_point start_ = Clock::now();
+  const BatchProgram& program_;
+  const Settings& settings_;
+  const PointBlock& initial_;
+  Grouping grouping_;
+  Index space_memory_ = 0;
+  std::shared_ptr<BatchLinearisation> result_;
+  BatchSolution solution_;
+};
+
+}  // namespace
+
+BatchSolution solve(const BatchProgram& program, const Settings& settings, const PointBlock& initial) {
+  check(settings);
+  return BatchSolver(program, settings, initial).run();
+}
+
+}  // namespace altdiff

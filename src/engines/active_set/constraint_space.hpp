@@ -1,0 +1,91 @@
+#pragma once
+
+#include <altdiff/matrix.hpp>
+#include <vector>
+
+#include "linalg/products.hpp"
+
+namespace altdiff::detail {
+
+/// The matrices of one dense program where they lie in memory, row after row.
+struct MatricesView {
+  Index n = 0, m = 0, p = 0;
+  const double* P = nullptr;
+  const double* G = nullptr;
+  const double* A = nullptr;
+
+  using Rows = Eigen::Map<const DenseMatrix>;  // one column a row of the user's matrix
+  [[nodiscard]] Rows P_rows() const { return {P, n, n}; }
+  [[nodiscard]] Rows G_rows() const { return {G, n, m}; }
+  [[nodiscard]] Rows A_rows() const { return {A, n, p}; }
+};
+
+/// A strictly convex program seen from its constraints C = [A; G; I_B], where B are the variables with a
+/// bound. One sweep over [P C'; C 0] leaves all that instances with these matrices need:
+///
+///     P = L L',   Y = L^-1 C',   M = C P^-1 C' = Y'Y                                                  (AS1)
+///     M_EE = L_E L_E',   W = M_IE L_E^-T,   M_I = M_II - W W'                                         (AS2)
+///
+/// with E the equalities and I the inequalities and bounds. Equalities that follow from others are left out
+/// of E. The KKT system on E and an active set S of I is then solved in three steps, one column a right-hand
+/// side, of which only the middle one knows S: reduce, solve with M_SS, expand.
+class ConstraintSpace {
+ public:
+  /// How many numbers one space keeps.
+  [[nodiscard]] static Index memory(Index n, Index p, Index k) {
+    return (n + p + k) * n + (p + k) * (p + k);
+  }
+
+  /// `memory` belongs to the caller, and outlives the space.
+  ConstraintSpace(const MatricesView& data, const std::vector<Index>& bounded, double* memory);
+
+  /// False: P is not positive definite, or so close to it that the numbers mean little.
+  [[nodiscard]] bool usable() const { return usable_; }
+  [[nodiscard]] bool symmetric() const { return symmetric_; }   ///< P as the user gave it
+  [[nodiscard]] double largest_P() const { return largest_P_; }  ///< largest absolute value
+  [[nodiscard]] double smallest_pivot() const { return smallest_pivot_; }  ///< of P, relative to its diagonal
+  [[nodiscard]] Index inequalities() const { return k_; }
+  [[nodiscard]] const std::vector<Index>& equalities() const { return equalities_; }
+
+  /// M_I, column after column; `inequalities()` rows.
+  [[nodiscard]] const double* M() const { return M_I_; }
+  [[nodiscard]] Index M_stride() const { return p_ + k_; }
+  /// Root of the diagonal of M: the length of each row of G and I_B in the norm of P^-1. Infinite for a row
+  /// that the equalities leave no room to move (a row of zeros among them): no multiplier can change it.
+  [[nodiscard]] const Vector& lengths() const { return lengths_; }
+
+  /// (a, c_E) -> (w, t_E), and the value t_I of the rows of I where S is empty:
+  ///     w = L^-1 a,   t_E = L_E^-1 (Y_E'w - c_E),   t_I = Y_I'w - W t_E                               (AS4)
+  /// c_E has a row for every equality of the user; those that were left out are passed over.
+  void reduce(Block a, Block c_E, Block t_I) const;
+
+  /// (w, t_E) and the multipliers v_I -> (u, v_E):
+  ///     v_E = L_E^-T (t_E - W'v_I),   u = L^-T (w - Y_E v_E - Y_I v_I)                                (AS5)
+  /// Equalities that were left out get the multiplier zero.
+  void expand(Block w, Block t_E, const ConstBlock& v_I) const;
+
+ private:
+  using View = Eigen::Map<const DenseMatrix, 0, Eigen::OuterStride<>>;
+  [[nodiscard]] View L() const { return {T_, n_, n_, Eigen::OuterStride<>(rows_)}; }
+  [[nodiscard]] View Y_E() const { return {T_ + n_, p_, n_, Eigen::OuterStride<>(rows_)}; }      // transposed
+  [[nodiscard]] View Y_I() const { return {T_ + n_ + p_, k_, n_, Eigen::OuterStride<>(rows_)}; }  // transposed
+  [[nodiscard]] View L_E() const { return {M_, p_, p_, Eigen::OuterStride<>(p_ + k_)}; }
+  [[nodiscard]] View W() const { return {M_ + p_, k_, p_, Eigen::OuterStride<>(p_ + k_)}; }
+
+  void stack(const MatricesView& data, const std::vector<Index>& bounded, const std::vector<Index>& equalities);
+  bool sweep();
+  bool eliminate_equalities();
+
+  Index n_, p_, k_, rows_;
+  double* T_;                      // [L; Y_E'; Y_I'], rows_ x n
+  double* M_;                      // [L_E .; W M_I]
+  double* M_I_ = nullptr;
+  std::vector<Index> equalities_;  // rows of A that are kept
+  Vector lengths_;
+  double largest_P_ = 0;
+  double smallest_pivot_ = 0;
+  bool symmetric_ = true;
+  bool usable_ = false;
+};
+
+}  // namespace altdiff::detail

@@ -1,0 +1,94 @@
+#include "engines/active_set/dual_program.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "linalg/dense.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+constexpr double rounding = 1e-13;       // of a row's value, relative to what it is the sum of
+constexpr double smallest_pivot = 1e-12;  // of M_SS: below, its rows are as good as dependent
+
+using Factor = Eigen::Map<DenseMatrix>;
+using ConstFactor = Eigen::Map<const DenseMatrix>;
+}  // namespace
+
+double DualProgram::slack_tolerance(Index i, double limit) const {
+  return rounding * (size * lengths[i] + std::abs(limit));
+}
+
+std::int8_t DualProgram::violated_side(Index i, double v) const {
+  if (v > upper[i] && v - upper[i] > slack_tolerance(i, upper[i])) return 1;
+  if (v < lower[i] && lower[i] - v > slack_tolerance(i, lower[i])) return -1;
+  return 0;
+}
+
+void DualState::list_rows() {
+  rows.clear();
+  for (std::size_t i = 0; i < side.size(); ++i)
+    if (side[i] != 0) rows.push_back(static_cast<Index>(i));
+}
+
+void DualState::solve(double* r) const {
+  const auto count = static_cast<Index>(rows.size());
+  const ConstFactor L(factor.data(), count, count);
+  Eigen::Map<DenseMatrix> x(r, count, 1);
+  triangular_solve(Op::None, L, x);
+  triangular_solve(Op::Transpose, L, x);
+}
+
+void row_values(const DualProgram& program, const DualState& state, double* v) {
+  std::copy_n(program.t, program.k, v);
+  std::size_t s = 0;
+  const std::size_t count = state.rows.size();
+  for (; s + 4 <= count; s += 4) {
+    const double* a = program.column(state.rows[s]);
+    const double* b = program.column(state.rows[s + 1]);
+    const double* c = program.column(state.rows[s + 2]);
+    const double* d = program.column(state.rows[s + 3]);
+    const double* l = &state.lambda[s];
+    for (Index i = 0; i < program.k; ++i) v[i] -= a[i] * l[0] + b[i] * l[1] + c[i] * l[2] + d[i] * l[3];
+  }
+  for (; s < count; ++s) {
+    const double* a = program.column(state.rows[s]);
+    for (Index i = 0; i < program.k; ++i) v[i] -= a[i] * state.lambda[s];
+  }
+}
+
+bool solve_on_rows(const DualProgram& program, DualState& state) {
+  const auto count = static_cast<Index>(state.rows.size());
+  state.factor.resize(static_cast<std::size_t>(count * count));
+  state.lambda.resize(static_cast<std::size_t>(count));
+  Factor L(state.factor.data(), count, count);
+  for (Index j = 0; j < count; ++j) {
+    const Index row = state.rows[static_cast<std::size_t>(j)];
+    const double* column = program.column(row);
+    for (Index i = j; i < count; ++i) L(i, j) = column[state.rows[static_cast<std::size_t>(i)]];
+    const double limit = program.limit(row, state.side[static_cast<std::size_t>(row)]);
+    state.lambda[static_cast<std::size_t>(j)] = program.t[row] - limit;
+  }
+  if (count == 0) return true;
+  if (!cholesky(L)) return false;
+  for (Index j = 0; j < count; ++j) {
+    const Index row = state.rows[static_cast<std::size_t>(j)];
+    if (!(L(j, j) * L(j, j) > smallest_pivot * program.entry(row, row))) return false;
+  }
+  state.solve(state.lambda.data());
+  return true;
+}
+
+bool right_sign(const DualProgram& program, Index row, std::int8_t side, double lambda, double largest) {
+  return program.fixed(row) ||
+         side * lambda * program.lengths[row] >= -rounding * (program.size + largest);
+}
+
+double largest_multiplier(const DualProgram& program, const DualState& state) {
+  double largest = 0;
+  for (std::size_t s = 0; s < state.rows.size(); ++s)
+    largest = std::max(largest, std::abs(state.lambda[s]) * program.lengths[state.rows[s]]);
+  return largest;
+}
+
+}  // namespace altdiff::detail

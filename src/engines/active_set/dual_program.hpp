@@ -1,0 +1,67 @@
+#pragma once
+
+#include <altdiff/matrix.hpp>
+#include <cstdint>
+#include <vector>
+
+namespace altdiff::detail {
+
+/// What is left of one instance in constraint space: the rows of I have the value v = t - M lambda, and
+///
+///     lower <= v <= upper,   lambda_i > 0 only where v_i = upper_i,   lambda_i < 0 only where v_i = lower_i
+///                                                                                                     (AS3)
+/// A row with lower = upper holds always, with a multiplier of any sign.
+struct DualProgram {
+  Index k = 0;
+  const double* M = nullptr;  // k x k, symmetric
+  Index stride = 0;           // from column to column
+  const double* t = nullptr;
+  const double* lower = nullptr;
+  const double* upper = nullptr;
+  const double* lengths = nullptr;  // of the rows; infinite: no multiplier can move this row
+  double size = 0;                  // of the solution in the norm of P: what rounding errors are relative to
+
+  [[nodiscard]] double entry(Index i, Index j) const { return M[j * stride + i]; }
+  [[nodiscard]] const double* column(Index j) const { return M + j * stride; }
+  [[nodiscard]] bool fixed(Index i) const { return lower[i] == upper[i]; }
+  [[nodiscard]] double limit(Index i, std::int8_t side) const { return side > 0 ? upper[i] : lower[i]; }
+  /// What counts as no violation of row i.
+  [[nodiscard]] double slack_tolerance(Index i, double limit) const;
+  /// +1 where v exceeds upper, -1 where it is below lower, else 0.
+  [[nodiscard]] std::int8_t violated_side(Index i, double v) const;
+};
+
+/// The active set of one instance, and the factor of M_SS that goes with it.
+struct DualState {
+  enum class Outcome : std::uint8_t {
+    Solved,      ///< (AS3) holds to rounding
+    Infeasible,  ///< lambda proves that no x satisfies the constraints
+    Stalled,     ///< begun, or given up: too many changes, or numbers too ill conditioned
+  };
+  std::vector<std::int8_t> side{};  // of every row: +1 at upper, -1 at lower, 0 not active
+  std::vector<Index> rows{};        // S: where side is not 0
+  std::vector<double> lambda{};     // on S
+  std::vector<double> factor{};     // Cholesky factor of M_SS: lower triangle, column after column
+  int changes = 0;                  // of the active set
+  Outcome outcome = Outcome::Stalled;
+
+  /// S from `side`.
+  void list_rows();
+  /// Solves M_SS r = r in place.
+  void solve(double* r) const;
+};
+
+/// v = t - M_{.,S} lambda_S
+void row_values(const DualProgram& program, const DualState& state, double* v);
+
+/// Fresh factorisation of M_SS and lambda_S; false if M_SS is not safely positive definite.
+[[nodiscard]] bool solve_on_rows(const DualProgram& program, DualState& state);
+
+/// Whether lambda has the sign that its side asks for, to rounding; `largest` is that of lambda times length.
+[[nodiscard]] bool right_sign(const DualProgram& program, Index row, std::int8_t side, double lambda,
+                              double largest);
+
+/// Largest of |lambda_i| times the length of its row.
+[[nodiscard]] double largest_multiplier(const DualProgram& program, const DualState& state);
+
+}  // namespace altdiff::detail

@@ -1,0 +1,280 @@
+#include "engines/active_set/engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engines/active_set/goldfarb_idnani.hpp"
+#include "engines/active_set/primal_dual.hpp"
+#include "linalg/dense.hpp"
+#include "problem/rows.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr double exact_enough = 2e-14;  // a residual that refinement could hardly lower
+constexpr int most_refinements = 4;
+
+std::size_t at_index(Index i) { return static_cast<std::size_t>(i); }
+
+VectorView view(const double* data, Index size) {
+  return Eigen::Map<const Vector>(data, data != nullptr ? size : 0);
+}
+
+}  // namespace
+
+VectorsView Instance::vectors() const {
+  return {view(q, matrices.n), view(b, matrices.p), view(h, matrices.m), view(lb, matrices.n),
+          view(ub, matrices.n)};
+}
+
+void solve_kkt(const ConstraintSpace& space, std::span<const DualState* const> states, Block a, Block c_E,
+               Block c_I) {
+  DenseMatrix t(c_I.rows(), c_I.cols());
+  space.reduce(a, c_E, t);
+  std::vector<double> r;
+  for (Index j = 0; j < a.cols(); ++j) {
+    const DualState& state = *states[states.size() == 1 ? 0 : at_index(j)];
+    r.clear();
+    for (const Index row : state.rows) r.push_back(t(row, j) - c_I(row, j));
+    state.solve(r.data());
+    c_I.col(j).setZero();
+    for (std::size_t s = 0; s < r.size(); ++s) c_I(state.rows[s], j) = r[s];
+  }
+  space.expand(a, c_E, c_I);
+}
+
+Products::Products(Index n, Index m, Index p, Index columns)
+    : Px(n, columns), Ax(p, columns), Gx(m, columns), Aty(n, columns), Gtz(n, columns) {}
+
+void Products::compute(const Instance& instance, Index first, const ConstBlock& x, const ConstBlock& y,
+                       const ConstBlock& z) {
+  const auto& data = instance.matrices;
+  const Index count = x.cols();
+  const bool symmetric = instance.space->symmetric();
+  auto P_x = Px.middleCols(first, count);
+  multiply(Op::None, Op::None, symmetric ? 1 : 0.5, data.P_rows(), x, 0, P_x);
+  if (!symmetric) multiply(Op::Transpose, Op::None, 0.5, data.P_rows(), x, 1, P_x);
+  multiply(Op::Transpose, Op::None, 1, data.A_rows(), x, 0, Ax.middleCols(first, count));
+  multiply(Op::Transpose, Op::None, 1, data.G_rows(), x, 0, Gx.middleCols(first, count));
+  multiply(Op::None, Op::None, 1, data.A_rows(), y, 0, Aty.middleCols(first, count));
+  multiply(Op::None, Op::None, 1, data.G_rows(), z, 0, Gtz.middleCols(first, count));
+}
+
+ProductsView Products::column(Index j) const {
+  return {Px.col(j), Ax.col(j), Gx.col(j), Aty.col(j), Gtz.col(j)};
+}
+
+ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded)
+    : point{.x = DenseMatrix(instances[0].matrices.n, instances.size()),
+            .y = DenseMatrix(instances[0].matrices.p, instances.size()),
+            .z = DenseMatrix(instances[0].matrices.m, instances.size()),
+            .z_box = DenseMatrix::Zero(instances[0].matrices.n, static_cast<Index>(instances.size()))},
+      residuals(instances.size()),
+      objective(instances.size()),
+      margin(instances.size(), infinite),
+      refined(instances.size()),
+      instances_(instances),
+      bounded_(bounded),
+      n_(point.x.rows()),
+      m_(point.z.rows()),
+      p_(point.y.rows()),
+      k_(m_ + static_cast<Index>(bounded.size())),
+      columns_(point.x.cols()),
+      lower_(k_, columns_),
+      upper_(k_, columns_),
+      t_(k_, columns_),
+      lambda_(k_, columns_),
+      products_(n_, m_, p_, columns_),
+      size_(instances.size()) {
+  for (Index j = 0; j < columns_; ++j) {
+    if (runs_.empty() || at(j).space != at(runs_.back().first).space) runs_.push_back({j, 0});
+    ++runs_.back().count;
+  }
+}
+
+void ActiveSetEngine::run(std::span<DualState> states) {
+  read_vectors();
+  for (const Run& run : runs_) {
+    auto w = point.x.middleCols(run.first, run.count);
+    auto t_E = point.y.middleCols(run.first, run.count);
+    at(run.first).space->reduce(w, t_E, t_.middleCols(run.first, run.count));
+    const auto kept = static_cast<Index>(at(run.first).space->equalities().size());
+    for (Index j = run.first; j < run.first + run.count; ++j)
+      size_[at_index(j)] = point.x.col(j).norm() + point.y.col(j).head(kept).norm();
+  }
+  find_sets(states);
+  for (const Run& run : runs_) {
+    expand(run, states);
+    check(run);
+    refine(run, states);
+    measure_margin(run, states);
+  }
+}
+
+void ActiveSetEngine::read_vectors() {
+  const auto limit = [](double value) { return never_binds(value) ? std::copysign(infinite, value) : value; };
+  for (Index j = 0; j < columns_; ++j) {
+    const VectorsView data = at(j).vectors();
+    point.x.col(j) = -data.q;
+    point.y.col(j) = data.b;
+    for (Index i = 0; i < m_; ++i) {
+      lower_(i, j) = -infinite;
+      upper_(i, j) = limit(data.h[i]);
+    }
+    for (std::size_t i = 0; i < bounded_.size(); ++i) {
+      const Index row = m_ + static_cast<Index>(i);
+      lower_(row, j) = data.lb.size() > 0 ? limit(data.lb[bounded_[i]]) : -infinite;
+      upper_(row, j) = data.ub.size() > 0 ? limit(data.ub[bounded_[i]]) : infinite;
+    }
+  }
+}
+
+void ActiveSetEngine::find_sets(std::span<DualState> states) {
+  std::vector<DualProgram> programs(at_index(columns_));
+  Index most = 0;
+  for (Index j = 0; j < columns_; ++j) {
+    const ConstraintSpace& space = *at(j).space;
+    programs[at_index(j)] = {.k = k_,
+                             .M = space.M(),
+                             .stride = space.M_stride(),
+                             .t = t_.data() + j * k_,
+                             .lower = lower_.data() + j * k_,
+                             .upper = upper_.data() + j * k_,
+                             .lengths = space.lengths().data(),
+                             .size = size_[at_index(j)]};
+    most = std::max(most, n_ - static_cast<Index>(space.equalities().size()));
+    auto& side = states[at_index(j)].side;
+    side.resize(at_index(k_));
+    for (Index i = 0; i < k_; ++i)
+      if (side[at_index(i)] == 0 && programs[at_index(j)].fixed(i)) side[at_index(i)] = 1;
+  }
+  PrimalDual(k_, most).run(programs, states);
+  for (std::size_t j = 0; j < states.size(); ++j)
+    if (states[j].outcome != DualState::Outcome::Solved) GoldfarbIdnani(k_, most).run(programs[j], states[j]);
+}
+
+void ActiveSetEngine::expand(const Run& run, std::span<const DualState> states) {
+  for (Index j = run.first; j < run.first + run.count; ++j) {
+    const DualState& state = states[at_index(j)];
+    lambda_.col(j).setZero();
+    if (state.outcome != DualState::Outcome::Solved) continue;
+    for (std::size_t s = 0; s < state.rows.size(); ++s) lambda_(state.rows[s], j) = state.lambda[s];
+  }
+  at(run.first).space->expand(point.x.middleCols(run.first, run.count),
+                              point.y.middleCols(run.first, run.count),
+                              lambda_.middleCols(run.first, run.count));  // (AS5)
+  split_multipliers(run, states);
+}
+
+void ActiveSetEngine::split_multipliers(const Run& run, std::span<const DualState> states) {
+  for (Index j = run.first; j < run.first + run.count; ++j) {
+    const auto& side = states[at_index(j)].side;
+    point.z.col(j) = lambda_.col(j).head(m_).cwiseMax(0.0);
+    for (std::size_t i = 0; i < bounded_.size(); ++i) {
+      const Index row = m_ + static_cast<Index>(i);
+      const bool fixed = lower_(row, j) == upper_(row, j);
+      const double value = lambda_(row, j);
+      point.z_box(bounded_[i], j) = fixed || side[at_index(row)] * value > 0 ? value : 0;
+    }
+  }
+}
+
+void ActiveSetEngine::check(const Run& run) {
+  products_.compute(at(run.first), run.first, point.x.middleCols(run.first, run.count),
+                    point.y.middleCols(run.first, run.count), point.z.middleCols(run.first, run.count));
+  for (Index j = run.first; j < run.first + run.count; ++j) {
+    const VectorsView data = at(j).vectors();
+    residuals[at_index(j)] =
+        relative_residuals(data, {point.x.col(j), point.y.col(j), point.z.col(j), point.z_box.col(j)},
+                           products_.column(j), at(j).space->largest_P());
+    objective[at_index(j)] = point.x.col(j).dot(0.5 * products_.Px.col(j) + data.q);
+  }
+}
+
+void ActiveSetEngine::refine(const Run& run, std::span<const DualState> states) {
+  const auto worst = [&] {
+    double largest = 0;
+    for (Index j = run.first; j < run.first + run.count; ++j)
+      if (states[at_index(j)].outcome == DualState::Outcome::Solved)
+        largest = std::max(largest, residuals[at_index(j)].worst());
+    return largest;
+  };
+  double before = worst();
+  for (int round = 0; round < most_refinements && before > exact_enough; ++round) {
+    const PointBlock kept = point;
+    const DenseMatrix kept_lambda = lambda_;
+    const auto kept_residuals = residuals;
+    add_correction(run, states);
+    check(run);
+    for (Index j = run.first; j < run.first + run.count; ++j) {
+      const bool better = residuals[at_index(j)].worst() < kept_residuals[at_index(j)].worst();
+      if (kept_residuals[at_index(j)].worst() > exact_enough) refined[at_index(j)] = 1;
+      if (better && kept_residuals[at_index(j)].worst() > exact_enough) continue;
+      point.x.col(j) = kept.x.col(j);
+      point.y.col(j) = kept.y.col(j);
+      point.z.col(j) = kept.z.col(j);
+      point.z_box.col(j) = kept.z_box.col(j);
+      lambda_.col(j) = kept_lambda.col(j);
+    }
+    check(run);
+    const double after = worst();
+    if (!(after < 0.5 * before)) return;
+    before = after;
+  }
+}
+
+void ActiveSetEngine::add_correction(const Run& run, std::span<const DualState> states) {
+  DenseMatrix a(n_, run.count);
+  DenseMatrix c_E(p_, run.count);
+  DenseMatrix c_I = DenseMatrix::Zero(k_, run.count);
+  std::vector<const DualState*> columns;
+  for (Index c = 0; c < run.count; ++c) {
+    const Index j = run.first + c;
+    const VectorsView data = at(j).vectors();
+    const DualState& state = states[at_index(j)];
+    columns.push_back(&state);
+    a.col(c) =
+        -(products_.Px.col(j) + data.q + products_.Aty.col(j) + products_.Gtz.col(j) + point.z_box.col(j));
+    c_E.col(c) = data.b - products_.Ax.col(j);
+    for (const Index row : state.rows) {
+      const double value = row < m_ ? products_.Gx(row, j) : point.x(bounded_[at_index(row - m_)], j);
+      c_I(row, c) = (state.side[at_index(row)] > 0 ? upper_(row, j) : lower_(row, j)) - value;
+    }
+  }
+  solve_kkt(*at(run.first).space, columns, a, c_E, c_I);
+  point.x.middleCols(run.first, run.count) += a;
+  point.y.middleCols(run.first, run.count) += c_E;
+  lambda_.middleCols(run.first, run.count) += c_I;
+  split_multipliers(run, states);
+}
+
+void ActiveSetEngine::measure_margin(const Run& run, std::span<const DualState> states) {
+  const Vector& lengths = at(run.first).space->lengths();
+  for (Index j = run.first; j < run.first + run.count; ++j) {
+    double smallest = infinite;
+    for (Index i = 0; i < k_; ++i) {
+      if (lower_(i, j) == upper_(i, j) || std::isinf(lengths[i])) continue;
+      const double value = i < m_ ? products_.Gx(i, j) : point.x(bounded_[at_index(i - m_)], j);
+      const double multiplier = std::abs(lambda_(i, j)) * lengths[i];
+      const double slack = std::min(upper_(i, j) - value, value - lower_(i, j)) / lengths[i];
+      smallest = std::min(smallest, std::max(slack, multiplier));
+    }
+    const double size = size_[at_index(j)];
+    margin[at_index(j)] = size > 0 ? smallest / size : smallest;  // (G1)
+  }
+  (void)states;
+}
+
+Point ActiveSetEngine::proof(Index column, const DualState& state) const {
+  DenseMatrix lambda = DenseMatrix::Zero(k_, 1);
+  for (std::size_t s = 0; s < state.rows.size(); ++s) lambda(state.rows[s], 0) = state.lambda[s];
+  DenseMatrix nothing = DenseMatrix::Zero(n_, 1);
+  DenseMatrix y = DenseMatrix::Zero(p_, 1);
+  at(column).space->expand(nothing, y, lambda);
+  return {.x = Vector::Zero(n_), .y = y, .z = lambda.topRows(m_), .z_box = Vector::Zero(n_)};
+}
+
+}  // namespace altdiff::detail

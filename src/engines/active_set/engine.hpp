@@ -1,0 +1,81 @@
+#pragma once
+
+#include <span>
+
+#include "engines/active_set/constraint_space.hpp"
+#include "engines/active_set/dual_program.hpp"
+#include "problem/residuals.hpp"
+
+namespace altdiff::detail {
+
+/// One dense program: its matrices, their constraint space, and its vectors. lb and ub may be null.
+struct Instance {
+  MatricesView matrices{};
+  const ConstraintSpace* space = nullptr;
+  const double* q = nullptr;
+  const double* b = nullptr;
+  const double* h = nullptr;
+  const double* lb = nullptr;
+  const double* ub = nullptr;
+
+  [[nodiscard]] VectorsView vectors() const;
+};
+
+/// Solves [P C_T'; C_T 0] [u; v] = [a; c], T = E and S, in place: one column a right-hand side, and one state a
+/// column, or one for all. Of c_I the rows of S are read; the others are zero afterwards.            (AS6)
+void solve_kkt(const ConstraintSpace& space, std::span<const DualState* const> states, Block a, Block c_E,
+               Block c_I);
+
+/// The products that residuals are made of, for columns with the matrices of one instance.
+struct Products {
+  DenseMatrix Px{}, Ax{}, Gx{}, Aty{}, Gtz{};
+
+  Products(Index n, Index m, Index p, Index columns);
+  void compute(const Instance& instance, Index first, const ConstBlock& x, const ConstBlock& y,
+               const ConstBlock& z);
+  [[nodiscard]] ProductsView column(Index j) const;
+};
+
+/// Active-set method for a few dense instances at a time, one column each; those that share their matrices
+/// stand together. `run` sets everything public.
+class ActiveSetEngine {
+ public:
+  /// `bounded`: the variables that have a bound in any instance.
+  ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded);
+
+  /// Begins at the sets in `states`, and says there what became of each.
+  void run(std::span<DualState> states);
+
+  PointBlock point{};
+  std::vector<Residuals> residuals{};   ///< from the user's data
+  std::vector<double> objective{};
+  std::vector<double> margin{};         ///< (G1)
+  std::vector<std::uint8_t> refined{};  ///< whether rounding had to be mended
+
+  /// The proof that a column's constraints contradict each other.
+  [[nodiscard]] Point proof(Index column, const DualState& state) const;
+
+ private:
+  struct Run {
+    Index first, count;
+  };
+  [[nodiscard]] const Instance& at(Index column) const { return instances_[static_cast<std::size_t>(column)]; }
+  void read_vectors();
+  void find_sets(std::span<DualState> states);
+  void expand(const Run& run, std::span<const DualState> states);
+  void split_multipliers(const Run& run, std::span<const DualState> states);
+  void check(const Run& run);
+  void refine(const Run& run, std::span<const DualState> states);
+  void add_correction(const Run& run, std::span<const DualState> states);
+  void measure_margin(const Run& run, std::span<const DualState> states);
+
+  std::span<const Instance> instances_;
+  const std::vector<Index>& bounded_;
+  Index n_, m_, p_, k_, columns_;
+  std::vector<Run> runs_;
+  DenseMatrix lower_, upper_, t_, lambda_;
+  Products products_;
+  std::vector<double> size_;  // of each solution in the norm of P
+};
+
+}  // namespace altdiff::detail

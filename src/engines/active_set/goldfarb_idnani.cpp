@@ -1,0 +1,232 @@
+#include "engines/active_set/goldfarb_idnani.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace altdiff::detail {
+
+namespace {
+constexpr double dependent = 1e-11;      // share of a row's squared length that S leaves of it
+constexpr double only_rounding = 1e-9;   // a relative violation that a dependent row may have
+constexpr double infinite = std::numeric_limits<double>::infinity();
+constexpr int most_restarts = 4;
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+}  // namespace
+
+GoldfarbIdnani::GoldfarbIdnani(Index k, Index most)
+    : most_(std::min(k, most)), R_(most_, most_), lambda_(most_ + 1), l_(most_), r_(most_), v_(k), ignored_(at(k)) {
+  rows_.reserve(at(most_));
+}
+
+void GoldfarbIdnani::run(const DualProgram& program, DualState& state) {
+  const int most_changes = 50 + 10 * static_cast<int>(program.k + most_);
+  state.outcome = DualState::Outcome::Stalled;
+  std::ranges::fill(ignored_, 0);
+  for (int restart = 0; restart < most_restarts; ++restart) {
+    begin(program, state);
+    if (!pivot_until_feasible(program, state, most_changes)) return;
+    if (confirm(program, state)) {
+      state.outcome = DualState::Outcome::Solved;
+      return;
+    }
+  }
+}
+
+void GoldfarbIdnani::begin(const DualProgram& program, DualState& state) {
+  rows_.clear();
+  const auto take = [&](Index i) {
+    if (count() >= most_ || !append(program, i, find_direction(program, i))) state.side[at(i)] = 0;
+  };
+  for (Index i = 0; i < program.k; ++i)  // rows that stay come first
+    if (state.side[at(i)] != 0 && program.fixed(i)) take(i);
+  for (Index i = 0; i < program.k; ++i)
+    if (state.side[at(i)] != 0 && !program.fixed(i)) take(i);
+  take_dual_feasible_part(program, state);
+  v_ = Eigen::Map<const Vector>(program.t, program.k);
+  for (Index s = 0; s < count(); ++s)
+    v_ -= lambda_[s] * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k);
+}
+
+void GoldfarbIdnani::take_dual_feasible_part(const DualProgram& program, DualState& state) {
+  for (;;) {
+    solve_multipliers(program, state);
+    const Index before = count();
+    for (Index s = count() - 1; s >= 0; --s) {
+      const Index row = rows_[at(s)];
+      if (!program.fixed(row) && state.side[at(row)] * lambda_[s] < 0) drop(state, s);
+    }
+    if (count() == before) return;
+  }
+}
+
+void GoldfarbIdnani::solve_multipliers(const DualProgram& program, const DualState& state) {
+  const Index size = count();
+  for (Index s = 0; s < size; ++s) {
+    const Index row = rows_[at(s)];
+    lambda_[s] = program.t[row] - program.limit(row, state.side[at(row)]);
+  }
+  const auto R = R_.topLeftCorner(size, size).triangularView<Eigen::Lower>();
+  auto lambda = lambda_.head(size);
+  R.solveInPlace(lambda);
+  R.transpose().solveInPlace(lambda);
+}
+
+bool GoldfarbIdnani::pivot_until_feasible(const DualProgram& program, DualState& state, int most_changes) {
+  for (;;) {
+    const Index row = most_violated(program);
+    if (row < 0) return true;
+    if (state.changes >= most_changes) return false;
+    switch (enter(program, state, row)) {
+      case Step::Entered:
+        break;
+      case Step::Ignored:
+        ignored_[at(row)] = 1;
+        break;
+      case Step::Infeasible:
+        state.outcome = DualState::Outcome::Infeasible;
+        return false;
+    }
+  }
+}
+
+Index GoldfarbIdnani::most_violated(const DualProgram& program) const {
+  Index worst = -1;
+  double largest = 0;
+  for (Index i = 0; i < program.k; ++i) {
+    const std::int8_t side = program.violated_side(i, v_[i]);
+    if (side == 0 || ignored_[at(i)] != 0) continue;
+    const double violation = side * (v_[i] - program.limit(i, side)) / program.lengths[i];
+    if (violation > largest) {
+      largest = violation;
+      worst = i;
+    }
+  }
+  return worst;
+}
+
+GoldfarbIdnani::Step GoldfarbIdnani::enter(const DualProgram& program, DualState& state, Index row) {
+  const std::int8_t side = program.violated_side(row, v_[row]);
+  const double limit = program.limit(row, side);
+  const double length = program.lengths[row];
+  double multiplier = 0;
+  for (;;) {
+    const double left = find_direction(program, row);
+    const double violation = side * (v_[row] - limit);
+    const bool moves = count() < most_ && left > dependent * length * length;
+    const double full = moves ? violation / left : infinite;
+    const auto [step, place] = blocking(program, state, side);
+    if (std::isinf(full) && place < 0) {
+      if (violation <= only_rounding * (program.size * length + std::abs(limit))) return Step::Ignored;
+      keep_proof(state, row, side);
+      return Step::Infeasible;
+    }
+    ++state.changes;
+    const double length_of_step = std::min(full, step);
+    move(program, row, side * length_of_step);
+    multiplier += side * length_of_step;
+    if (full <= step) {
+      lambda_[count()] = multiplier;
+      v_[row] = limit;
+      state.side[at(row)] = side;
+      if (!append(program, row, left)) return Step::Ignored;
+      return Step::Entered;
+    }
+    drop(state, place);
+  }
+}
+
+double GoldfarbIdnani::find_direction(const DualProgram& program, Index row) {
+  const Index size = count();
+  const double* column = program.column(row);
+  for (Index s = 0; s < size; ++s) l_[s] = column[rows_[at(s)]];
+  const auto R = R_.topLeftCorner(size, size).triangularView<Eigen::Lower>();
+  auto l = l_.head(size);
+  R.solveInPlace(l);
+  r_.head(size) = l;
+  auto r = r_.head(size);
+  R.transpose().solveInPlace(r);
+  return column[row] - l.squaredNorm();
+}
+
+std::pair<double, Index> GoldfarbIdnani::blocking(const DualProgram& program, const DualState& state,
+                                                  double sign) const {
+  double shortest = infinite;
+  Index place = -1;
+  for (Index s = 0; s < count(); ++s) {
+    const Index row = rows_[at(s)];
+    const double rate = state.side[at(row)] * r_[s] * sign;
+    if (program.fixed(row) || !(rate > 0)) continue;
+    const double step = std::max(0.0, state.side[at(row)] * lambda_[s]) / rate;
+    if (step < shortest) {
+      shortest = step;
+      place = s;
+    }
+  }
+  return {shortest, place};
+}
+
+void GoldfarbIdnani::move(const DualProgram& program, Index row, double step) {
+  const Index size = count();
+  lambda_.head(size) -= step * r_.head(size);
+  v_ -= step * Eigen::Map<const Vector>(program.column(row), program.k);
+  Index s = 0;
+  for (; s + 2 <= size; s += 2)
+    v_ += (step * r_[s]) * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k) +
+          (step * r_[s + 1]) * Eigen::Map<const Vector>(program.column(rows_[at(s + 1)]), program.k);
+  if (s < size) v_ += (step * r_[s]) * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k);
+}
+
+bool GoldfarbIdnani::append(const DualProgram& program, Index row, double left) {
+  const double length = program.lengths[row];
+  if (!(left > dependent * length * length)) return false;
+  const Index size = count();
+  R_.row(size).head(size) = l_.head(size);
+  R_(size, size) = std::sqrt(left);
+  rows_.push_back(row);
+  return true;
+}
+
+void GoldfarbIdnani::drop(DualState& state, Index place) {
+  state.side[at(rows_[at(place)])] = 0;
+  rows_.erase(rows_.begin() + place);
+  const Index size = count();
+  for (Index s = place; s < size; ++s) {
+    lambda_[s] = lambda_[s + 1];
+    R_.row(s).head(s + 2) = R_.row(s + 1).head(s + 2);
+    // The row has one number too many: a rotation of two columns takes it away.
+    const double radius = std::hypot(R_(s, s), R_(s, s + 1));
+    const double cosine = R_(s, s) / radius;
+    const double sine = R_(s, s + 1) / radius;
+    R_(s, s) = radius;
+    for (Index i = s + 2; i <= size; ++i) {  // rows below, still in their old places
+      const double a = R_(i, s);
+      const double b = R_(i, s + 1);
+      R_(i, s) = cosine * a + sine * b;
+      R_(i, s + 1) = cosine * b - sine * a;
+    }
+  }
+}
+
+void GoldfarbIdnani::keep_proof(DualState& state, Index row, double sign) const {
+  state.rows = rows_;
+  state.lambda.assign(r_.data(), r_.data() + count());
+  for (double& value : state.lambda) value *= -sign;
+  state.rows.push_back(row);
+  state.lambda.push_back(sign);
+}
+
+bool GoldfarbIdnani::confirm(const DualProgram& program, DualState& state) {
+  state.list_rows();
+  if (!solve_on_rows(program, state)) return false;
+  const double largest = largest_multiplier(program, state);
+  for (std::size_t s = 0; s < state.rows.size(); ++s) {
+    const Index row = state.rows[s];
+    if (!right_sign(program, row, state.side[at(row)], state.lambda[s], largest)) return false;
+  }
+  row_values(program, state, v_.data());
+  return most_violated(program) < 0;
+}
+
+}  // namespace altdiff::detail

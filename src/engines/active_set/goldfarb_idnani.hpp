@@ -1,0 +1,47 @@
+#pragma once
+
+#include "engines/active_set/dual_program.hpp"
+
+namespace altdiff::detail {
+
+/// The dual active-set method of Goldfarb and Idnani: one row enters at a time, and rows whose multiplier it
+/// would turn leave. The dual objective rises with every row that enters, so no set comes twice and it ends;
+/// the set stays independent, so duplicate rows do no harm.
+class GoldfarbIdnani {
+ public:
+  /// `k`: inequalities and bounds; `most`: how many of them can be independent.
+  GoldfarbIdnani(Index k, Index most);
+
+  /// Begins at what is dual feasible of the set in `side`. Infeasible leaves the proof in `rows` and `lambda`.
+  void run(const DualProgram& program, DualState& state);
+
+ private:
+  using Factor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  enum class Step : std::uint8_t { Entered, Ignored, Infeasible };
+
+  [[nodiscard]] Index count() const { return static_cast<Index>(rows_.size()); }
+  void begin(const DualProgram& program, DualState& state);
+  void take_dual_feasible_part(const DualProgram& program, DualState& state);
+  void solve_multipliers(const DualProgram& program, const DualState& state);
+  [[nodiscard]] bool pivot_until_feasible(const DualProgram& program, DualState& state, int most_changes);
+  [[nodiscard]] Index most_violated(const DualProgram& program) const;
+  [[nodiscard]] Step enter(const DualProgram& program, DualState& state, Index row);
+  /// direction r = M_SS^-1 M_S,row; returns what is left of the row's length: M_rr - M_rS r
+  [[nodiscard]] double find_direction(const DualProgram& program, Index row);
+  /// The longest step before a multiplier turns, and whose it is (-1: none).
+  [[nodiscard]] std::pair<double, Index> blocking(const DualProgram& program, const DualState& state,
+                                                  double sign) const;
+  void move(const DualProgram& program, Index row, double step);
+  [[nodiscard]] bool append(const DualProgram& program, Index row, double left);
+  void drop(DualState& state, Index place);
+  void keep_proof(DualState& state, Index row, double sign) const;
+  [[nodiscard]] bool confirm(const DualProgram& program, DualState& state);
+
+  Index most_;
+  Factor R_;                       // M_SS = R R', lower triangle
+  std::vector<Index> rows_;        // S, in the order of R
+  Vector lambda_, l_, r_, v_;
+  std::vector<char> ignored_;      // rows that only rounding violates
+};
+
+}  // namespace altdiff::detail

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <span>
+
+#include "engines/active_set/dual_program.hpp"
+#include "linalg/lanes.hpp"
+
+namespace altdiff::detail {
+
+/// Primal-dual active set: solve on the set, then flip every row with a wrong sign at once. A handful of
+/// changes where it converges; but it may cycle, so an instance whose wrong signs stop getting fewer is left
+/// Stalled, for another method to end. Four instances at a time share the small factorisations.
+class PrimalDual {
+ public:
+  /// `k`: inequalities and bounds; `most`: how many of them can be independent.
+  PrimalDual(Index k, Index most);
+
+  /// Every state begins at the set in its `side`.
+  void run(std::span<const DualProgram> programs, std::span<DualState> states);
+
+ private:
+  struct Lane {
+    const DualProgram* program = nullptr;
+    DualState* state = nullptr;
+    Index slot = -1;  // in cholesky_, if it holds the factor
+    int fewest_wrong = 0;
+    int idle = 0;
+  };
+  [[nodiscard]] Lane entered(const DualProgram& program, DualState& state);
+  /// Solves on each set; a lane that cannot be is removed.
+  void solve(std::vector<Lane>& running);
+  void solve_together(std::vector<Lane>& running);
+  void gather(const Lane& lane, Index slot, Index size);
+  /// Flips wrong signs; true if the lane is done, for good or ill.
+  [[nodiscard]] bool settle(Lane& lane);
+  [[nodiscard]] int flip_wrong_signs(Lane& lane);
+  void keep_factor(const Lane& lane);
+
+  Index most_;
+  LaneCholesky cholesky_;
+  std::vector<double> v_;
+  std::vector<Lane> running_;
+};
+
+}  // namespace altdiff::detail

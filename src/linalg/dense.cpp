@@ -1,0 +1,112 @@
+#include "linalg/dense.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "linalg/blas.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr Index call_costs_more = 24;  // rows below which a matrix-vector product is done in place
+constexpr Index tile = 32;
+
+/// y += alpha A x, columns in fours so that y is read and written once for four of them
+void add_columns(double alpha, const ConstBlock& A, const double* x, double* y) {
+  const Index rows = A.rows();
+  Index j = 0;
+  for (; j + 4 <= A.cols(); j += 4) {
+    const double* a = A.data() + j * A.outerStride();
+    const double* b = a + A.outerStride();
+    const double* c = b + A.outerStride();
+    const double* d = c + A.outerStride();
+    const double x0 = alpha * x[j];
+    const double x1 = alpha * x[j + 1];
+    const double x2 = alpha * x[j + 2];
+    const double x3 = alpha * x[j + 3];
+    for (Index i = 0; i < rows; ++i) y[i] += x0 * a[i] + x1 * b[i] + x2 * c[i] + x3 * d[i];
+  }
+  for (; j < A.cols(); ++j) {
+    const double* a = A.data() + j * A.outerStride();
+    const double factor = alpha * x[j];
+    for (Index i = 0; i < rows; ++i) y[i] += factor * a[i];
+  }
+}
+
+/// y_j += alpha a_j'x
+void add_dots(double alpha, const ConstBlock& A, const double* x, double* y) {
+  const Eigen::Map<const Vector> v(x, A.rows());
+  for (Index j = 0; j < A.cols(); ++j) y[j] += alpha * A.col(j).dot(v);
+}
+
+void small_forward(const ConstBlock& L, double* x) {
+  const Index n = L.rows();
+  for (Index j = 0; j < n; ++j) {
+    const double* column = L.data() + j * L.outerStride();
+    const double value = x[j] /= column[j];
+    for (Index i = j + 1; i < n; ++i) x[i] -= value * column[i];
+  }
+}
+
+void small_backward(const ConstBlock& L, double* x) {
+  const Index n = L.rows();
+  for (Index j = n - 1; j >= 0; --j) {
+    const double* column = L.data() + j * L.outerStride();
+    double sum = x[j];
+    for (Index i = j + 1; i < n; ++i) sum -= column[i] * x[i];
+    x[j] = sum / column[j];
+  }
+}
+
+}  // namespace
+
+void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBlock& B, double beta, Block C) {
+  const bool vector = C.cols() == 1 && op_B == Op::None;
+  if (!vector || std::max(A.rows(), A.cols()) >= 4 * call_costs_more) {
+    blas::gemm(static_cast<char>(op_A), static_cast<char>(op_B), alpha, A, B, beta, C);
+    return;
+  }
+  if (beta == 0) C.setZero();  // a product would keep what is not a number
+  else if (beta != 1) C *= beta;
+  if (op_A == Op::None) {
+    add_columns(alpha, A, B.data(), C.data());
+  } else {
+    add_dots(alpha, A, B.data(), C.data());
+  }
+}
+
+void triangular_solve(Op op, const ConstBlock& L, Block X) {
+  if (L.rows() >= call_costs_more || X.cols() > 1) {
+    blas::triangular_solve(static_cast<char>(op), L, X);
+  } else if (X.cols() == 1) {
+    op == Op::None ? small_forward(L, X.data()) : small_backward(L, X.data());
+  }
+}
+
+void gram(double alpha, const ConstBlock& A, double beta, Block C) { blas::gram('N', alpha, A, beta, C); }
+
+bool cholesky(Block K) { return blas::cholesky(K); }
+
+bool partial_cholesky(Block T) {
+  const Index n = T.cols();
+  const Index rows = T.rows() - n;
+  if (!blas::cholesky(T.topRows(n))) return false;
+  blas::triangular_solve_right(T.topRows(n), T.bottomRows(rows));
+  return true;
+}
+
+void symmetrise(Block K) {
+  const Index n = K.rows();
+  for (Index j0 = 0; j0 < n; j0 += tile)
+    for (Index i0 = j0; i0 < n; i0 += tile)
+      for (Index j = j0; j < std::min(j0 + tile, n); ++j)
+        for (Index i = std::max(i0, j + 1); i < std::min(i0 + tile, n); ++i) K(j, i) = K(i, j);
+}
+
+bool all_finite(const double* numbers, Index count) {
+  // An infinity or NaN times zero is NaN, and stays so in the sum: no branch in the loop.
+  return (Eigen::Map<const Eigen::ArrayXd>(numbers, count) * 0.0).sum() == 0;
+}
+
+}  // namespace altdiff::detail

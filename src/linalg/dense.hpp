@@ -1,0 +1,33 @@
+#pragma once
+
+#include "linalg/products.hpp"
+
+namespace altdiff::detail {
+
+// What the dense engine needs of linear algebra: plain loops where a problem is so small that the call of a
+// library takes longer than its work, BLAS above.
+
+enum class Op : char { None = 'N', Transpose = 'T' };
+
+/// C = alpha op(A) op(B) + beta C
+void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBlock& B, double beta, Block C);
+
+/// X = op(L)^-1 X, with the lower triangle of L
+void triangular_solve(Op op, const ConstBlock& L, Block X);
+
+/// The lower triangle of C becomes alpha A A' + beta C
+void gram(double alpha, const ConstBlock& A, double beta, Block C);
+
+/// Cholesky of the lower triangle, in place; false if K is not positive definite.
+[[nodiscard]] bool cholesky(Block K);
+
+/// T = [L; C L^-T] from T = [P; C], where P is the leading square, of which the lower triangle is read. False
+/// if P is not positive definite.
+[[nodiscard]] bool partial_cholesky(Block T);
+
+/// Copies the lower triangle to the upper one.
+void symmetrise(Block K);
+
+[[nodiscard]] bool all_finite(const double* numbers, Index count);
+
+}  // namespace altdiff::detail
