@@ -22,31 +22,33 @@ class NativeSettings(Protocol):
 
 
 class NativeBatch(Protocol):
-    """A solved batch of dense programs, which owns what its derivatives need."""
+    """A solved batch of dense programs, which owns what its derivatives need. Arrays go by address."""
 
-    @property
-    def point(self) -> Point: ...
     @property
     def report(self) -> dict[str, Any]: ...
     @property
     def all_solved(self) -> bool: ...
+    def part(self, index: int) -> Array: ...
     def vjp(
         self,
-        bars: tuple[Array | None, ...],
-        wanted: tuple[bool, ...],
+        bars: tuple[int, ...],
+        gradients: tuple[int, ...],
         missing: float,
         unless_solved: bool,
         num_threads: int,
-    ) -> tuple[Array | None, ...]: ...
+    ) -> None: ...
     def jvp(
         self,
-        tangents: tuple[Array | None, ...],
-        which: tuple[Any, ...],
+        tangents: tuple[int, ...],
+        counts: tuple[int, ...],
+        targets: tuple[int, ...],
         missing: float,
         unless_solved: bool,
         num_threads: int,
-    ) -> Point: ...
-    def jacobian(self, field: str, missing: float, unless_solved: bool, num_threads: int) -> Array: ...
+    ) -> None: ...
+    def jacobian(
+        self, field: str, target: int, missing: float, unless_solved: bool, num_threads: int
+    ) -> None: ...
 
 
 class NativeSolution(Protocol):
@@ -164,10 +166,11 @@ class Core(Protocol):
         n: int,
         m: int,
         p: int,
-        fields: tuple[Array | None, ...],
-        which: tuple[Any, ...],
+        fields: tuple[int, ...],
+        counts: tuple[int, ...],
+        which: tuple[int, ...],
         settings: NativeSettings,
-        initial: tuple[Array | None, ...] | None,
+        initial: tuple[int, ...] | None,
     ) -> NativeBatch: ...
     def solve_each(
         self, problems: list[NativeProblem], settings: NativeSettings, initial: list[Point | None]

@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
     from altdiff._arrays import Array, Block, MatrixLike
     from altdiff._binding import NativeBatch, NativeSettings
+    from altdiff._layout import Layout
     from altdiff._problem import Problem
 
 COTANGENTS = (*POINT, "objective")
+_PARTS = {name: index for index, name in enumerate(POINT)}
 
 
 @dataclass(frozen=True)
 class DenseBatch:
-    """A solved batch of dense programs."""
+    """A solved batch of dense programs. The core reads the problem's arrays where they are: it keeps them."""
 
     problem: Problem
     native: NativeBatch
@@ -38,26 +40,37 @@ class DenseBatch:
         """Whether no instance failed."""
         return self.native.all_solved
 
-    def point(self) -> dict[str, Array]:
-        """New arrays with x, y, z and z_box."""
-        return self._shaped(self.native.point)
+    def part(self, name: str) -> Array:
+        """A new array with x, y, z or z_box."""
+        array = self.native.part(_PARTS[name])
+        batch = self.problem.layout.batch
+        return array if len(batch) == 1 else array.reshape((*batch, array.shape[1]))
 
     def report(self) -> dict[str, NDArray[Any]]:
         """New arrays with what became of each instance."""
         return {name: value.reshape(self.problem.batch) for name, value in self.native.report.items()}
 
+    def pull_back(
+        self, bars: tuple[int, ...], gradients: tuple[int, ...], missing: float, only_solved: bool
+    ) -> None:
+        """Writes gradients to addresses, from cotangents (in the order of COTANGENTS) at addresses."""
+        self.native.vjp(bars, gradients, missing, only_solved, self.num_threads)
+
     def vjp(
         self, bars: Mapping[str, Array | None], wanted: tuple[str, ...], missing: float, only_solved: bool
     ) -> dict[str, Block]:
         """Gradients of the wanted fields, in the shapes that the user gave."""
-        cotangents = tuple(_contiguous(bars.get(name)) for name in COTANGENTS)
-        flags = tuple(name in wanted for name in FIELDS)
-        gradients = self.native.vjp(cotangents, flags, missing, only_solved, self.num_threads)
-        return {
-            name: self._gradient(name, value)
-            for name, value in zip(FIELDS, gradients, strict=True)
-            if name in wanted
-        }
+        layout = self.problem.layout
+        cotangents = [_contiguous(bars.get(name)) for name in COTANGENTS]
+        used = {name: shape for name, shape in layout.used.items() if name in wanted and shape is not None}
+        gradients = {name: np.empty(shape) for name, shape in used.items()}
+        self.pull_back(
+            tuple(0 if bar is None else bar.ctypes.data for bar in cotangents),
+            tuple(gradients[name].ctypes.data if name in gradients else 0 for name in FIELDS),
+            missing,
+            only_solved,
+        )
+        return {name: self._gradient(name, gradients.get(name)) for name in wanted}
 
     def _gradient(self, name: str, value: Array | None) -> Block:
         given = self.problem.layout.given[name]
@@ -65,16 +78,25 @@ class DenseBatch:
             return None
         if value is None:  # a block that holds no entry
             return np.zeros(given)
-        return np.asarray(value.sum()) if given == () else value.reshape(given)
+        return np.asarray(value.sum()) if given == () else value
 
     def jvp(
         self, tangents: Mapping[str, MatrixLike | None], missing: float, only_solved: bool
     ) -> dict[str, Array]:
         """Tangents of x, y, z and z_box."""
-        directions = tuple(self._direction(name, tangents.get(name)) for name in FIELDS)
-        return self._shaped(
-            self.native.jvp(directions, (None,) * len(FIELDS), missing, only_solved, self.num_threads)
+        layout = self.problem.layout
+        directions = {name: self._direction(name, tangents.get(name)) for name in FIELDS}
+        out = {name: np.empty((*layout.batch, layout.sizes[size])) for name, size in POINT.items()}
+        self.native.jvp(
+            tuple(0 if value is None else value.ctypes.data for value in directions.values()),
+            tuple(1 if value is None else value.size // max(1, _entries(layout, name))
+                  for name, value in directions.items()),
+            tuple(array.ctypes.data for array in out.values()),
+            missing,
+            only_solved,
+            self.num_threads,
         )
+        return out
 
     def _direction(self, name: str, value: MatrixLike | None) -> Array | None:
         array = direction(self.problem, name, value)
@@ -84,14 +106,10 @@ class DenseBatch:
 
     def jacobian(self, field: str, missing: float, only_solved: bool) -> Array:
         """The derivative of x with respect to a vector field."""
-        jacobians = self.native.jacobian(field, missing, only_solved, self.num_threads)
-        return jacobians.reshape((*self.problem.batch, *jacobians.shape[1:]))
-
-    def _shaped(self, arrays: tuple[Array, Array, Array, Array]) -> dict[str, Array]:
-        batch = self.problem.batch
-        return {
-            name: array.reshape((*batch, array.shape[1])) for name, array in zip(POINT, arrays, strict=True)
-        }
+        layout = self.problem.layout
+        out = np.empty((*layout.batch, layout.sizes["n"], *layout.shape(field)))
+        self.native.jacobian(field, out.ctypes.data, missing, only_solved, self.num_threads)
+        return out
 
 
 def solve(
@@ -99,18 +117,22 @@ def solve(
 ) -> DenseBatch:
     """Solves every instance."""
     layout = problem.layout
-    start = None if initial is None else tuple(_contiguous(initial[name]) for name in POINT)
+    start = None if initial is None else [np.ascontiguousarray(initial[name]) for name in POINT]
     native = core.solve_dense(
-        layout.instances,
-        *(layout.sizes[size] for size in ("n", "m", "p")),
-        tuple(problem.values.values()),
-        tuple(layout.places.values()),
+        *layout.core_sizes,
+        problem.addresses(),
+        layout.counts,
+        layout.place_addresses,
         settings,
-        start,
+        None if start is None else tuple(array.ctypes.data for array in start),
     )
     if not native.all_solved and Status.INVALID_DATA in native.report["status"]:
         problem.invalid()  # raises if an unbatched array is to blame
     return DenseBatch(problem, native, settings.num_threads)
+
+
+def _entries(layout: Layout, name: str) -> int:
+    return int(np.prod(layout.shape(name)))
 
 
 def _contiguous(array: Array | None) -> Array | None:

@@ -28,7 +28,7 @@ def direction(problem: Problem, name: str, value: MatrixLike | None) -> Block | 
     if value is None:
         return None
     label = f"the tangent of {name}"
-    if problem.values[name] is None:
+    if problem.layout.used[name] is None:
         raise ValueError(f"{label} must be None: {name} is absent")
     shape = problem.layout.shape(name)
     if is_sparse(value):

@@ -6,7 +6,8 @@ differ in who works on them; the failure policy is here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,12 +34,22 @@ POLICIES = ("raise", "nan", "zero")
 class Solved:
     """A batch of solutions, and what their derivatives need."""
 
-    problem: Problem
     batch: Batch
-    point: dict[str, Array]  # x, y, z, z_box
-    report: dict[str, NDArray[Any]]  # objective, status, ...
+    settled: Mapping[str, Array] | None = None  # x, y, z, z_box and objective after a failure policy
     only_solved: bool = False  # an instance that stopped early has no derivative
     without_derivative: float = np.nan  # what stands for the derivative of an instance without one
+
+    def part(self, name: str) -> Array:
+        """A new array with x, y, z, z_box or objective."""
+        if self.settled is not None:
+            return self.settled[name].copy()
+        return self.report["objective"].copy() if name == "objective" else self.batch.part(name)
+
+    @cached_property
+    def report(self) -> dict[str, NDArray[Any]]:
+        """What became of each instance: objective, status, ..."""
+        report = self.batch.report()
+        return report if self.settled is None else {**report, "objective": self.settled["objective"]}
 
 
 def solve(problem: Problem, settings: NativeSettings, initial: Mapping[str, Array] | None = None) -> Solved:
@@ -46,9 +57,7 @@ def solve(problem: Problem, settings: NativeSettings, initial: Mapping[str, Arra
 
     Raised is only what is wrong with an array that all instances share.
     """
-    backend = _sparse if problem.sparse else _dense
-    batch = backend.solve(problem, settings, initial)
-    return Solved(problem, batch, batch.point(), batch.report())
+    return Solved(_sparse.solve(problem, settings, initial) if problem.sparse else _dense.solve(problem, settings, initial))
 
 
 def settle(solved: Solved, on_failure: str) -> Solved:
@@ -57,19 +66,18 @@ def settle(solved: Solved, on_failure: str) -> Solved:
     "raise": a SolveError. "nan": values and derivatives are NaN. "zero": the values of the last iterate (zero
     where there is none) and zero derivatives.
     """
-    failed = solved.report["status"] != Status.SOLVED
-    if not failed.any():
+    if solved.batch.all_solved:
         return solved
+    status = solved.report["status"]
     if on_failure == "raise":
-        raise SolveError(solved.report["status"])
-    filler = np.nan if on_failure == "nan" else 0.0
-    values = {**solved.point, "objective": solved.report["objective"]}
-    for name, value in values.items():
+        raise SolveError(status)
+    failed = status != Status.SOLVED
+    values = {name: solved.part(name) for name in (*POINT, "objective")}
+    for value in values.values():
         last = value[failed]
-        values[name] = value.copy()
-        values[name][failed] = np.nan if on_failure == "nan" else np.where(np.isfinite(last), last, 0.0)
-    report = {**solved.report, "objective": values.pop("objective")}
-    return replace(solved, point=values, report=report, only_solved=True, without_derivative=filler)
+        value[failed] = np.nan if on_failure == "nan" else np.where(np.isfinite(last), last, 0.0)
+    filler = np.nan if on_failure == "nan" else 0.0
+    return Solved(solved.batch, values, only_solved=True, without_derivative=filler)
 
 
 def vjp(solved: Solved, bars: Mapping[str, Array | None], wanted: Iterable[str] = FIELDS) -> dict[str, Block]:
@@ -95,8 +103,3 @@ def jacobian(solved: Solved, field: str) -> Array:
             f"field must be one of {', '.join(vectors)}, got {field!r}; use vjp or jvp for matrices"
         )
     return solved.batch.jacobian(field, solved.without_derivative, solved.only_solved)
-
-
-def point_shape(problem: Problem, name: str) -> tuple[int, ...]:
-    """The shape of x, y, z or z_box."""
-    return (*problem.batch, problem.layout.sizes[POINT[name]])

@@ -41,9 +41,24 @@ class Layout:
         return int(np.prod(self.batch, dtype=np.int64))
 
     @cached_property
-    def places(self) -> dict[str, NDArray[np.int64] | None]:
+    def counts(self) -> tuple[int, ...]:
+        """How many arrays each field has."""
+        return tuple(int(np.prod(self.leads.get(name, ()), dtype=np.int64)) for name in FIELDS)
+
+    @cached_property
+    def places(self) -> tuple[NDArray[np.int64] | None, ...]:
         """Which of a field's arrays each instance uses; None: the only one, or each its own."""
-        return {name: self._places(name) for name in FIELDS}
+        return tuple(self._places(name) for name in FIELDS)
+
+    @cached_property
+    def place_addresses(self) -> tuple[int, ...]:
+        """Where `places` lie in memory; zero for None."""
+        return tuple(0 if array is None else array.ctypes.data for array in self.places)
+
+    @cached_property
+    def core_sizes(self) -> tuple[int, int, int, int]:
+        """Instances, n, m and p, in the core's order."""
+        return self.instances, self.sizes["n"], self.sizes["m"], self.sizes["p"]
 
     def shape(self, name: str) -> Shape:
         """The shape of one instance's field."""
@@ -65,7 +80,9 @@ def make_layout(shapes: tuple[Shape | None, ...], dense: tuple[bool, ...]) -> La
 
     `dense` is False for a sparse matrix, which has no batch dimensions.
     """
-    given: Shapes = dict(zip(FIELDS, shapes, strict=True))
+    given: Shapes = {
+        name: None if shape is None else tuple(shape) for name, shape in zip(FIELDS, shapes, strict=True)
+    }
     for name in ("P", "q"):
         if given[name] is None:
             hint = ": pass a matrix of zeros for a linear program" if name == "P" else ""

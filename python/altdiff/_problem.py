@@ -45,6 +45,10 @@ class Problem:
         """The batch dimensions; () for one unbatched instance."""
         return self.layout.batch
 
+    def addresses(self) -> tuple[int, ...]:
+        """Where the fields of a dense problem lie in memory; zero where absent."""
+        return tuple(0 if value is None else value.ctypes.data for value in self.values.values())
+
     def indices(self) -> Iterator[Index]:
         """The index of each instance, in order."""
         return iter(np.ndindex(*self.batch))
@@ -97,11 +101,6 @@ class Problem:
 def make_problem(arguments: Mapping[str, MatrixLike | None]) -> Problem:
     """Checks types and shapes of the eight arguments, and says what is wrong by the field's name."""
     values = {name: _value(name, arguments.get(name)) for name in FIELDS}
-    return problem_of(values)
-
-
-def problem_of(values: dict[str, Block | None]) -> Problem:
-    """The problem whose fields are float64 arrays in C order, or csc matrices, already."""
     dense = tuple(not is_sparse(value) for value in values.values())
     layout = make_layout(
         tuple(None if value is None else tuple(value.shape) for value in values.values()), dense

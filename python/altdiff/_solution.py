@@ -82,8 +82,7 @@ class Solution:
         An instance that has no solution to differentiate gets NaN, unless its cotangents are zero.
         """
         bars = dict(zip(POINT, (x_bar, y_bar, z_bar, z_box_bar), strict=True))
-        point = self._solved.point
-        checked = {name: cotangent(name, bar, point[name].shape) for name, bar in bars.items()}
+        checked = {name: cotangent(name, bar, getattr(self, name).shape) for name, bar in bars.items()}
         gradients: dict[str, Any] = _layer.vjp(self._solved, checked)
         return Gradient(**gradients)
 
@@ -109,8 +108,8 @@ class Solution:
 
 def make_solution(solved: Solved) -> Solution:
     """The solution that users see: plain numbers when nothing is batched."""
-    fields: dict[str, Any] = {**solved.point, **solved.report}
-    if solved.problem.batch == ():
+    fields: dict[str, Any] = {**{name: solved.part(name) for name in POINT}, **solved.report}
+    if solved.report["status"].shape == ():
         fields.update({name: value.item() for name, value in solved.report.items()})
         fields["status"] = Status(fields["status"])
     return Solution(**fields, _solved=solved)

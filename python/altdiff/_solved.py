@@ -17,8 +17,12 @@ class Batch(Protocol):
     an instance that stopped early has none.
     """
 
-    def point(self) -> dict[str, Array]:
-        """New arrays with x, y, z and z_box."""
+    @property
+    def all_solved(self) -> bool:
+        """Whether no instance failed."""
+
+    def part(self, name: str) -> Array:
+        """A new array with x, y, z or z_box."""
 
     def report(self) -> dict[str, NDArray[Any]]:
         """New arrays with what became of each instance: objective, status, iterations, ..."""

@@ -48,9 +48,14 @@ class SparseBatch:
     settings: NativeSettings
     natives: dict[Index, NativeSolution | None]  # None: the data of this instance are invalid
 
-    def point(self) -> dict[str, Array]:
-        """New arrays with x, y, z and z_box."""
-        return {name: self._gathered(name, np.float64, (size,)) for name, size in self._sizes().items()}
+    @property
+    def all_solved(self) -> bool:
+        """Whether no instance failed."""
+        return all(native is not None and int(native.status) == Status.SOLVED for native in self.natives.values())
+
+    def part(self, name: str) -> Array:
+        """A new array with x, y, z or z_box."""
+        return self._gathered(name, np.float64, (self._sizes()[name],))
 
     def report(self) -> dict[str, NDArray[Any]]:
         """New arrays with what became of each instance."""

@@ -2,10 +2,8 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
-#include <initializer_list>
 #include <vector>
 
 #include "bindings.hpp"
@@ -17,103 +15,71 @@ namespace altdiff::python {
 
 namespace {
 
-using Numbers = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-using Places = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Fields = std::array<std::optional<Numbers>, 8>;
-using FieldPlaces = std::array<std::optional<Places>, 8>;
-using PointArrays = std::array<Numbers, 4>;
+// Arrays come as addresses of float64 numbers in C order: what Python knows about them (their shapes, that they live
+// long enough) it has checked, and an address is ten times faster to pass than an array. Zero: absent.
+using Address = std::uintptr_t;
+template <std::size_t count>
+using Addresses = std::array<Address, count>;
+
 static_assert(sizeof(Index) == sizeof(std::int64_t));
 
+template <class T = double>
+T* at_address(Address address) {
+  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 /// A new array of numpy's, with memory of its own.
-template <class T>
-struct NewArray {
-  T* data;
-  nb::object array;
-
-  explicit NewArray(std::initializer_list<std::size_t> shape) {
-    std::size_t size = 1;
-    for (const std::size_t extent : shape) size *= extent;
-    data = new T[std::max<std::size_t>(size, 1)];
-    const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    array = nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
-  }
-};
-
 template <class T, class Source>
 nb::object copied(const Source* source, std::initializer_list<std::size_t> shape) {
-  NewArray<T> target(shape);
   std::size_t size = 1;
   for (const std::size_t extent : shape) size *= extent;
-  std::transform(source, source + size, target.data, [](Source value) { return static_cast<T>(value); });
-  return target.array;
+  auto* data = new T[std::max<std::size_t>(size, 1)];
+  const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  std::transform(source, source + size, data, [](Source value) { return static_cast<T>(value); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
 }
 
-std::size_t size_of(Index extent) { return static_cast<std::size_t>(extent); }
-
-/// How many numbers one array of a field holds.
-Index entries(const BatchProgram& program, Field field) {
-  switch (field) {
-    case Field::P:
-      return program.n * program.n;
-    case Field::G:
-      return program.m * program.n;
-    case Field::A:
-      return program.p * program.n;
-    case Field::h:
-      return program.m;
-    case Field::b:
-      return program.p;
-    default:
-      return program.n;
-  }
+BatchProgram program_at(Index size, Index n, Index m, Index p, const Addresses<8>& fields,
+                        const std::array<Index, 8>& counts, const Addresses<8>& which) {
+  BatchProgram program{.size = size, .n = n, .m = m, .p = p};
+  for (std::size_t f = 0; f < fields.size(); ++f)
+    program.fields[f] = {.data = at_address<const double>(fields[f]),
+                         .count = counts[f],
+                         .which = at_address<const Index>(which[f])};
+  return program;
 }
-
-/// A batch's data in numpy's arrays, which it keeps alive.
-struct Arrays {
-  BatchProgram program{};
-  Fields fields{};
-  FieldPlaces which{};
-
-  Arrays(Index size, Index n, Index m, Index p, Fields arrays, FieldPlaces places)
-      : program{.size = size, .n = n, .m = m, .p = p}, fields(std::move(arrays)), which(std::move(places)) {
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      if (!fields[f]) continue;
-      const auto field = static_cast<Field>(f);
-      program[field].data = fields[f]->data();
-      program[field].count = static_cast<Index>(fields[f]->size()) / entries(program, field);
-      if (which[f]) program[field].which = which[f]->data();
-    }
-  }
-};
 
 struct DenseBatch {
-  Arrays data;
+  BatchProgram program;
   BatchSolution solution;
 };
 
-PointBlock start(const BatchProgram& program, const std::optional<PointArrays>& initial) {
+PointBlock start(const BatchProgram& program, const std::optional<Addresses<4>>& initial) {
   if (!initial) return {};
   const auto block = [&](std::size_t part, Index rows) {
-    return DenseMatrix(Eigen::Map<const DenseMatrix>((*initial)[part].data(), rows, program.size));
+    return DenseMatrix(Eigen::Map<const DenseMatrix>(at_address<const double>((*initial)[part]), rows, program.size));
   };
   return {.x = block(0, program.n), .y = block(1, program.p), .z = block(2, program.m), .z_box = block(3, program.n)};
 }
 
-DenseBatch* solve_dense(Index size, Index n, Index m, Index p, Fields fields, FieldPlaces which,
-                        const Settings& settings, const std::optional<PointArrays>& initial) {
-  auto batch = std::make_unique<DenseBatch>(Arrays(size, n, m, p, std::move(fields), std::move(which)));
+DenseBatch* solve_dense(Index size, Index n, Index m, Index p, const Addresses<8>& fields,
+                        const std::array<Index, 8>& counts, const Addresses<8>& which, const Settings& settings,
+                        const std::optional<Addresses<4>>& initial) {
+  auto batch = std::make_unique<DenseBatch>();
+  batch->program = program_at(size, n, m, p, fields, counts, which);
   {
     const nb::gil_scoped_release no_gil;
-    batch->solution = solve(batch->data.program, settings, start(batch->data.program, initial));
+    batch->solution = solve(batch->program, settings, start(batch->program, initial));
   }
   return batch.release();
 }
 
-nb::tuple point_arrays(const PointBlock& point) {
-  const auto array = [](const DenseMatrix& block) {
-    return copied<double>(block.data(), {size_of(block.cols()), size_of(block.rows())});
-  };
-  return nb::make_tuple(array(point.x), array(point.y), array(point.z), array(point.z_box));
+nb::object part(const DenseBatch& batch, int index) {
+  const PointBlock& point = batch.solution.point;
+  const std::array parts{&point.x, &point.y, &point.z, &point.z_box};
+  const DenseMatrix& block = *parts.at(static_cast<std::size_t>(index));
+  return copied<double>(block.data(),
+                        {static_cast<std::size_t>(block.cols()), static_cast<std::size_t>(block.rows())});
 }
 
 nb::dict report(const DenseBatch& batch) {
@@ -136,73 +102,53 @@ bool all_solved(const DenseBatch& batch) {
   return std::ranges::all_of(batch.solution.status, [](Status status) { return status == Status::Solved; });
 }
 
-const double* data_of(const std::optional<Numbers>& array) { return array ? array->data() : nullptr; }
-
-nb::tuple pull_back(const DenseBatch& batch, const std::array<std::optional<Numbers>, 5>& bars,
-                    const std::array<bool, 8>& wanted, double missing, bool unless_solved, int num_threads) {
-  const BatchProgram& program = batch.data.program;
+void pull_back(const DenseBatch& batch, const Addresses<5>& bars, const Addresses<8>& gradients, double missing,
+               bool unless_solved, int num_threads) {
   BatchGradient targets{};
-  std::array<nb::object, 8> arrays;
-  for (std::size_t f = 0; f < targets.size(); ++f) {
-    const auto field = static_cast<Field>(f);
-    if (!wanted[f] || program[field].data == nullptr) continue;
-    NewArray<double> target({size_of(program[field].count * entries(program, field))});
-    targets[f] = target.data;
-    arrays[f] = target.array;
-  }
-  {
-    const nb::gil_scoped_release no_gil;
-    vjp(program, batch.solution,
-        {.x = data_of(bars[0]),
-         .y = data_of(bars[1]),
-         .z = data_of(bars[2]),
-         .z_box = data_of(bars[3]),
-         .objective = data_of(bars[4])},
-        targets, {.value = missing, .unless_solved = unless_solved}, num_threads);
-  }
-  nb::list result;
-  for (auto& array : arrays) result.append(array.is_valid() ? array : nb::none());
-  return nb::tuple(result);
+  std::ranges::transform(gradients, targets.begin(), &at_address<double>);
+  const nb::gil_scoped_release no_gil;
+  vjp(batch.program, batch.solution,
+      {.x = at_address(bars[0]),
+       .y = at_address(bars[1]),
+       .z = at_address(bars[2]),
+       .z_box = at_address(bars[3]),
+       .objective = at_address(bars[4])},
+      targets, {.value = missing, .unless_solved = unless_solved}, num_threads);
 }
 
-nb::tuple push_forward(const DenseBatch& batch, Fields tangents, FieldPlaces which, double missing,
-                       bool unless_solved, int num_threads) {
-  const BatchProgram& program = batch.data.program;
-  const Arrays dot(program.size, program.n, program.m, program.p, std::move(tangents), std::move(which));
-  PointBlock t;
-  {
-    const nb::gil_scoped_release no_gil;
-    t = jvp(program, batch.solution, dot.program, {.value = missing, .unless_solved = unless_solved}, num_threads);
-  }
-  return point_arrays(t);
+void push_forward(const DenseBatch& batch, const Addresses<8>& tangents, const std::array<Index, 8>& counts,
+                  const Addresses<4>& targets, double missing, bool unless_solved, int num_threads) {
+  const BatchProgram& program = batch.program;
+  const BatchProgram dot = program_at(program.size, program.n, program.m, program.p, tangents, counts, {});
+  const nb::gil_scoped_release no_gil;
+  const PointBlock t =
+      jvp(program, batch.solution, dot, {.value = missing, .unless_solved = unless_solved}, num_threads);
+  const std::array parts{&t.x, &t.y, &t.z, &t.z_box};
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    std::copy_n(parts[i]->data(), parts[i]->size(), at_address(targets[i]));
 }
 
-nb::object jacobian_of(const DenseBatch& batch, const std::string& name, double missing, bool unless_solved,
-                       int num_threads) {
-  const Field field = field_named(name);
-  const BatchProgram& program = batch.data.program;
-  std::vector<double> numbers;
-  {
-    const nb::gil_scoped_release no_gil;
-    numbers = jacobian(program, batch.solution, field, {.value = missing, .unless_solved = unless_solved},
-                       num_threads);
-  }
-  return copied<double>(numbers.data(),
-                        {size_of(program.size), size_of(program.n), size_of(entries(program, field))});
+void write_jacobian(const DenseBatch& batch, const std::string& field, Address target, double missing,
+                    bool unless_solved, int num_threads) {
+  const nb::gil_scoped_release no_gil;
+  std::ranges::copy(jacobian(batch.program, batch.solution, field_named(field),
+                             {.value = missing, .unless_solved = unless_solved}, num_threads),
+                    at_address(target));
 }
 
 }  // namespace
 
 void bind_dense_batch(nb::module_& module) {
   nb::class_<DenseBatch>(module, "DenseBatch", "A solved batch of dense programs")
-      .def_prop_ro("point", [](const DenseBatch& batch) { return point_arrays(batch.solution.point); })
+      .def("part", &part, "index"_a)
       .def_prop_ro("report", &report)
       .def_prop_ro("all_solved", &all_solved)
-      .def("vjp", &pull_back, "bars"_a, "wanted"_a, "missing"_a, "unless_solved"_a, "num_threads"_a)
-      .def("jvp", &push_forward, "tangents"_a, "which"_a, "missing"_a, "unless_solved"_a, "num_threads"_a)
-      .def("jacobian", &jacobian_of, "field"_a, "missing"_a, "unless_solved"_a, "num_threads"_a);
-  module.def("solve_dense", &solve_dense, "size"_a, "n"_a, "m"_a, "p"_a, "fields"_a, "which"_a, "settings"_a,
-             "initial"_a = nb::none());
+      .def("vjp", &pull_back, "bars"_a, "gradients"_a, "missing"_a, "unless_solved"_a, "num_threads"_a)
+      .def("jvp", &push_forward, "tangents"_a, "counts"_a, "targets"_a, "missing"_a, "unless_solved"_a,
+           "num_threads"_a)
+      .def("jacobian", &write_jacobian, "field"_a, "target"_a, "missing"_a, "unless_solved"_a, "num_threads"_a);
+  module.def("solve_dense", &solve_dense, "size"_a, "n"_a, "m"_a, "p"_a, "fields"_a, "counts"_a, "which"_a,
+             "settings"_a, "initial"_a = nb::none());
 }
 
 }  // namespace altdiff::python

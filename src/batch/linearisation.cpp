@@ -2,6 +2,7 @@
 
 #include "batch/parallel_for.hpp"
 #include "linalg/dense.hpp"
+#include "linalg/lanes.hpp"
 #include "linalg/threads.hpp"
 
 namespace altdiff::detail {
@@ -9,7 +10,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr Index shared_width = 32;
-constexpr Index own_width = 8;
+constexpr Index own_numbers = 1 << 15;  // of spaces that are in use together: they fit into the second cache
 constexpr int refinements = 2;
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -36,7 +37,9 @@ Instance instance_of(const BatchProgram& program, Index i) {
 }
 
 Chunks chunks_of(const BatchProgram& program, Index spaces) {
-  return {.size = program.size, .width = spaces < program.size ? shared_width : own_width};
+  if (spaces < program.size) return {.size = program.size, .width = shared_width};
+  const Index numbers = ConstraintSpace::memory(program.n, program.p, program.m);
+  return {.size = program.size, .width = std::clamp(own_numbers / numbers, lanes, shared_width)};
 }
 
 /// Neighbouring instances with one space, on their way through (AS6).

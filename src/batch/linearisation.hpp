@@ -1,9 +1,9 @@
 #pragma once
 
 #include <altdiff/batch.hpp>
-#include <memory>
 #include <optional>
 
+#include "batch/memory.hpp"
 #include "derivatives/linearisation.hpp"
 #include "engines/active_set/engine.hpp"
 
@@ -26,7 +26,7 @@ struct Linearised {
 class BatchLinearisation {
  public:
   std::vector<Index> bounded{};  // variables with a bound in any instance
-  std::unique_ptr<double[]> memory{};
+  Memory memory{};
   std::vector<std::optional<ConstraintSpace>> spaces{};
   std::vector<Linearised> instances{};
 

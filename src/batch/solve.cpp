@@ -26,8 +26,8 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
-/// Whether an instance's numbers make sense.
-bool valid(const Instance& instance) {
+/// Whether an instance's vectors make sense.
+bool valid_vectors(const Instance& instance) {
   const auto& data = instance.matrices;
   const auto limits = [](const double* limit, Index count, double forbidden) {
     for (Index i = 0; limit != nullptr && i < count; ++i)
@@ -35,13 +35,18 @@ bool valid(const Instance& instance) {
     return true;
   };
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  if (!all_finite(data.P, data.n * data.n) || !all_finite(instance.q, data.n)) return false;
-  if (!all_finite(data.G, data.m * data.n) || !limits(instance.h, data.m, -infinite)) return false;
-  if (!all_finite(data.A, data.p * data.n) || !all_finite(instance.b, data.p)) return false;
+  if (!all_finite(instance.q, data.n) || !all_finite(instance.b, data.p)) return false;
+  if (!limits(instance.h, data.m, -infinite)) return false;
   if (!limits(instance.lb, data.n, infinite) || !limits(instance.ub, data.n, -infinite)) return false;
   for (Index j = 0; instance.lb != nullptr && instance.ub != nullptr && j < data.n; ++j)
     if (instance.lb[j] > instance.ub[j]) return false;
   return true;
+}
+
+/// Whether an instance's matrices hold numbers. Those of a solved instance do: with NaN no residual is small.
+bool valid_matrices(const MatricesView& data) {
+  return all_finite(data.P, data.n * data.n) && all_finite(data.G, data.m * data.n) &&
+         all_finite(data.A, data.p * data.n);
 }
 
 QuadraticProgram<DenseMatrix> program_of(const Instance& instance) {
@@ -112,7 +117,7 @@ class BatchSolver {
     result_->bounded = bounded_variables(program);
     const Index k = program.m + static_cast<Index>(result_->bounded.size());
     space_memory_ = ConstraintSpace::memory(program.n, program.p, k);
-    result_->memory = std::make_unique_for_overwrite<double[]>(at(grouping_.spaces * space_memory_));
+    result_->memory = Memory(grouping_.spaces * space_memory_);
     result_->spaces.resize(at(grouping_.spaces));
   }
 
@@ -157,10 +162,9 @@ class BatchSolver {
 
   void make_space(Index instance) {
     const Instance data = instance_of(program_, instance);
-    if (!all_finite(data.matrices.P, program_.n * program_.n)) return;
     const Index space = grouping_.of[at(instance)];
     result_->spaces[at(space)].emplace(data.matrices, result_->bounded,
-                                       result_->memory.get() + space * space_memory_);
+                                       result_->memory.data() + space * space_memory_);
   }
 
   void solve_chunk(Index first, Index last) {
@@ -168,7 +172,7 @@ class BatchSolver {
     std::vector<Index> members;  // of the batch
     for (Index i = first; i < last; ++i) {
       Instance instance = instance_of(program_, i);
-      if (!valid(instance)) continue;
+      if (!valid_vectors(instance)) continue;
       const Index space = grouping_.of[at(i)];
       if (active_set() && grouping_.spaces == program_.size) make_space(i);
       if (active_set() && result_->spaces[at(space)] && result_->spaces[at(space)]->usable()) {
@@ -248,6 +252,7 @@ class BatchSolver {
 
   /// Where the active set does not serve: P is not definite enough, or the answer did not pass the check.
   void hand_on(Index i, const Instance& instance) {
+    if (!valid_matrices(instance.matrices)) return;
     Settings own = settings_;
     own.time_limit = std::max(settings_.time_limit - elapsed(), 1e-9);
     Point start;

@@ -4,12 +4,14 @@
 #include <cmath>
 
 #include "linalg/blas.hpp"
+#include "linalg/small.hpp"
 
 namespace altdiff::detail {
 
 namespace {
 
 constexpr Index call_costs_more = 24;  // rows below which a matrix-vector product is done in place
+constexpr Index small_kernels = 300;   // columns below which our kernels beat the library's (measured)
 constexpr Index tile = 32;
 
 /// y += alpha A x, columns in fours so that y is read and written once for four of them
@@ -84,15 +86,21 @@ void triangular_solve(Op op, const ConstBlock& L, Block X) {
   }
 }
 
-void gram(double alpha, const ConstBlock& A, double beta, Block C) { blas::gram('N', alpha, A, beta, C); }
+void gram(double alpha, const ConstBlock& A, double beta, Block C) {
+  if (A.cols() < small_kernels) {
+    small_gram(alpha, A.data(), A.outerStride(), A.rows(), A.cols(), beta, C.data(), C.outerStride());
+  } else {
+    blas::gram('N', alpha, A, beta, C);
+  }
+}
 
 bool cholesky(Block K) { return blas::cholesky(K); }
 
 bool partial_cholesky(Block T) {
   const Index n = T.cols();
-  const Index rows = T.rows() - n;
+  if (n < small_kernels) return small_partial_cholesky(T.data(), T.outerStride(), T.rows(), n);
   if (!blas::cholesky(T.topRows(n))) return false;
-  blas::triangular_solve_right(T.topRows(n), T.bottomRows(rows));
+  blas::triangular_solve_right(T.topRows(n), T.bottomRows(T.rows() - n));
   return true;
 }
 

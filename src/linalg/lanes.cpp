@@ -62,14 +62,13 @@ void LaneCholesky::factorise_rows(Index first, Index count, double smallest,
 
 void LaneCholesky::invert_pivot(Index i, const Lanes& diagonal, double smallest,
                                 std::array<bool, lanes>& failed) {
-  Lanes pivot = row(i)[i];
-  for (Index l = 0; l < lanes; ++l)
-    if (!(pivot[l] > smallest * diagonal[l])) {
-      failed[static_cast<std::size_t>(l)] = true;
-      pivot[l] = 1;
-    }
+  const auto good = row(i)[i] > smallest * diagonal;
+  const Lanes pivot = good ? row(i)[i] : Lanes{1, 1, 1, 1};
   Lanes root = pivot;
-  for (Index l = 0; l < lanes; ++l) root[l] = std::sqrt(pivot[l]);
+  for (Index l = 0; l < lanes; ++l) {
+    root[l] = std::sqrt(pivot[l]);
+    failed[static_cast<std::size_t>(l)] |= good[l] == 0;
+  }
   row(i)[i] = root;
   at(inverse_, i) = 1.0 / root;
 }

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from altdiff import _layer
-from altdiff._fields import FIELDS, POINT
-from altdiff._problem import make_problem, problem_of
-from altdiff.torch._tensors import result_type, to_numpy, to_tensor
+from altdiff._dense import COTANGENTS as DIFFERENTIABLE
+from altdiff._dense import DenseBatch
+from altdiff._fields import FIELDS
+from altdiff.torch._problem import problem_from
+from altdiff.torch._tensors import as_double, result_type, to_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
     from altdiff._binding import NativeSettings
     from altdiff._layer import Solved
 
-# What a gradient flows through.
-DIFFERENTIABLE = (*POINT, "objective")
+_NOTHING: dict[str, Any] = dict.fromkeys(FIELDS)
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Call:
     """What one call passes beside its tensors."""
 
     names: tuple[str, ...]  # the fields that the tensors are, in order
-    constants: Mapping[str, Any]  # the fields that are no tensors, and not None
+    constants: Mapping[str, Any]  # the fields that are no tensors
     settings: NativeSettings
     on_failure: str
     outputs: tuple[str, ...]  # what is asked for, of DIFFERENTIABLE
@@ -39,34 +40,29 @@ class Solve(torch.autograd.Function):
     @staticmethod
     def forward(call: Call, *tensors: torch.Tensor) -> tuple[torch.Tensor | Solved, ...]:
         """Solves in float64 whatever the tensors' type."""
-        values: dict[str, Any] = dict.fromkeys(FIELDS)
+        given = {**_NOTHING, **call.constants}
         for name, tensor in zip(call.names, tensors, strict=True):
-            values[name] = to_numpy(name, tensor)
-        problem = make_problem({**values, **call.constants}) if call.constants else problem_of(values)
-        solved = _layer.settle(_layer.solve(problem, call.settings), call.on_failure)
+            given[name] = tensor
+        solved = _layer.settle(_layer.solve(problem_from(given), call.settings), call.on_failure)
         dtype = result_type(tensors)
-        return (*(to_tensor(_output(solved, name), dtype) for name in call.outputs), solved)
+        return (*(to_tensor(solved.part(name), dtype) for name in call.outputs), solved)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         """Keeps the solved batch, and the tensors whose memory it reads: torch watches over changes of them."""
-        call, *tensors = inputs
-        ctx.call = call
+        ctx.call = inputs[0]
         ctx.solved = output[-1]
-        ctx.save_for_backward(*tensors)
+        ctx.save_for_backward(*inputs[1:])
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *bars: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         """Gradients of those tensors that need one."""
-        call = ctx.call
-        needed = tuple(name for name, need in zip(call.names, ctx.needs_input_grad[1:], strict=True) if need)
-        request = Request(ctx.solved, call, needed)
+        request = Request(ctx.solved, ctx.call, ctx.needs_input_grad[1:])
         inputs = (*ctx.saved_tensors, *bars[:-1])
         # A gradient that will be differentiated again gets a history, so that it can refuse.
         gradients = apply(Adjoint, request, *inputs) if torch.is_grad_enabled() else pull_back(request, inputs)
-        by_name = dict(zip(needed, gradients, strict=True))
-        return (None, *(by_name.get(name) for name in call.names))
+        return (None, *gradients)
 
 
 @dataclass(frozen=True)
@@ -75,20 +71,59 @@ class Request:
 
     solved: Solved
     call: Call
-    needed: tuple[str, ...]  # the fields that need a gradient
+    needed: tuple[bool, ...]  # which of the tensors need a gradient
 
 
-def pull_back(request: Request, inputs: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor, ...]:
-    """One gradient for each needed field, in its tensor's type."""
-    call = request.call
-    count = len(call.names)
-    bars: dict[str, Any] = {
-        name: None if bar is None else to_numpy(f"{name}_bar", bar)
-        for name, bar in zip(call.outputs, inputs[count:], strict=True)
+def pull_back(
+    request: Request, inputs: tuple[torch.Tensor | None, ...]
+) -> tuple[torch.Tensor | None, ...]:
+    """The gradient of each tensor that needs one, in its own type."""
+    names, outputs = request.call.names, request.call.outputs
+    bars = {
+        name: as_double(f"{name}_bar", bar)
+        for name, bar in zip(outputs, inputs[len(names) :], strict=True)
+        if bar is not None
     }
-    tensors: dict[str, Any] = dict(zip(call.names, inputs[:count], strict=True))
-    gradients = _layer.vjp(request.solved, bars, request.needed)
-    return tuple(to_tensor(gradients[name], tensors[name].dtype) for name in request.needed)
+    needed = [name for name, need in zip(names, request.needed, strict=True) if need]
+    batch = request.solved.batch
+    gradients = (
+        _dense_gradients(request.solved, batch, bars, needed)
+        if isinstance(batch, DenseBatch)
+        else _array_gradients(request.solved, bars, needed)
+    )
+    return tuple(
+        gradients[name].to(tensor.dtype) if need and tensor is not None else None
+        for name, need, tensor in zip(names, request.needed, inputs[: len(names)], strict=True)
+    )
+
+
+def _dense_gradients(
+    solved: Solved, batch: DenseBatch, bars: Mapping[str, torch.Tensor], needed: list[str]
+) -> dict[str, torch.Tensor]:
+    """Written by the core to where they will stay."""
+    layout = batch.problem.layout
+    gradients = {}
+    for name in needed:
+        shape = layout.used[name]
+        gradients[name] = torch.empty(shape or (0,), dtype=torch.float64)
+    batch.pull_back(
+        tuple(bars[name].data_ptr() if name in bars else 0 for name in DIFFERENTIABLE),
+        tuple(gradients[name].data_ptr() if name in gradients else 0 for name in FIELDS),
+        solved.without_derivative,
+        solved.only_solved,
+    )
+    for name in needed:
+        given = layout.given[name]
+        if given != layout.used[name] and given is not None:  # a scalar bound, or a field without entries
+            gradients[name] = gradients[name].sum() if given == () else torch.zeros(given, dtype=torch.float64)
+    return gradients
+
+
+def _array_gradients(
+    solved: Solved, bars: Mapping[str, torch.Tensor], needed: list[str]
+) -> dict[str, torch.Tensor]:
+    arrays = _layer.vjp(solved, {name: bar.detach().numpy() for name, bar in bars.items()}, needed)
+    return {name: to_tensor(arrays[name]) for name in needed}
 
 
 class Adjoint(torch.autograd.Function):
@@ -99,8 +134,8 @@ class Adjoint(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(request: Request, *inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-        """One gradient for each needed field."""
+    def forward(request: Request, *inputs: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        """The gradient of each tensor that needs one."""
         return pull_back(request, inputs)
 
     @staticmethod
@@ -120,7 +155,3 @@ def apply(function: type[torch.autograd.Function], *inputs: Any) -> Any:
     if torch._C._are_functorch_transforms_active():
         return function.apply(*inputs)  # type: ignore[no-untyped-call]
     return super(torch.autograd.Function, function).apply(*inputs)  # type: ignore[misc]
-
-
-def _output(solved: Solved, name: str) -> Any:
-    return solved.report["objective"] if name == "objective" else solved.point[name]

@@ -9,7 +9,8 @@ import torch
 
 from altdiff._layer import POLICIES
 from altdiff._settings import native_settings
-from altdiff.torch._function import DIFFERENTIABLE, Call, Solve, apply
+from altdiff._dense import COTANGENTS as DIFFERENTIABLE
+from altdiff.torch._function import Call, Solve, apply
 from altdiff.torch._tensors import to_tensor
 
 if TYPE_CHECKING:
@@ -75,9 +76,7 @@ def _call(
 ) -> Any:
     """The outputs as tensors, then the solved batch."""
     tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
-    constants = {
-        name: value for name, value in arguments.items() if name not in tensors and value is not None
-    }
+    constants = {name: value for name, value in arguments.items() if name not in tensors}
     return apply(Solve, Call(tuple(tensors), constants, settings, on_failure, outputs), *tensors.values())
 
 

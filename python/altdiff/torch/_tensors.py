@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
 import torch
+
+from altdiff._arrays import is_sparse, real_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from altdiff._arrays import MatrixLike
@@ -18,19 +20,27 @@ if TYPE_CHECKING:
     Argument: TypeAlias = torch.Tensor | MatrixLike
 
 
-def to_numpy(name: str, tensor: torch.Tensor) -> NDArray[np.float64]:
-    """The tensor as a float64 array in C order. May share memory; is not written to."""
-    if tensor.dtype is torch.float64 and tensor.is_cpu and tensor.layout is torch.strided:
-        array: NDArray[np.float64] = tensor.detach().resolve_neg().numpy()
-        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-    if not tensor.is_cpu:
-        raise ValueError(f"{name} is on {tensor.device}, but altdiff works on the CPU: pass {name}.cpu()")
-    if tensor.layout is not torch.strided:
+def as_double(name: str, value: Argument) -> torch.Tensor:
+    """The argument as a float64 tensor in C order, without a history. May share memory; is not written to."""
+    if not isinstance(value, torch.Tensor):
+        return torch.from_numpy(real_array(name, value).copy())
+    if value.dtype is torch.float64 and value.is_cpu and value.layout is torch.strided:
+        if value.is_contiguous() and not value.is_neg():
+            return value
+        return value.detach().resolve_neg().contiguous()
+    if not value.is_cpu:
+        raise ValueError(f"{name} is on {value.device}, but altdiff works on the CPU: pass {name}.cpu()")
+    if value.layout is not torch.strided:
         raise TypeError(f"{name} is a sparse tensor: pass a scipy.sparse matrix, or {name}.to_dense()")
-    if tensor.is_complex() or tensor.dtype is torch.bool:
-        raise TypeError(f"{name} must be real numbers, got dtype {str(tensor.dtype).removeprefix('torch.')}")
-    converted: NDArray[np.float64] = tensor.detach().resolve_neg().double().contiguous().numpy()
-    return converted
+    if value.is_complex() or value.dtype is torch.bool:
+        dtype = str(value.dtype).removeprefix("torch.")
+        raise TypeError(f"{name} must be real numbers, got dtype {dtype}")
+    return value.detach().resolve_neg().double().contiguous()
+
+
+def to_numpy(name: str, value: Argument) -> MatrixLike:
+    """The argument as an array; scipy.sparse matrices as they are."""
+    return value if is_sparse(value) else as_double(name, value).detach().numpy()
 
 
 def to_tensor(array: NDArray[np.generic], dtype: torch.dtype | None = None) -> torch.Tensor:

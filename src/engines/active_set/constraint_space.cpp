@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "linalg/dense.hpp"
 
@@ -13,37 +12,6 @@ namespace {
 
 constexpr double follows = 1e-11;       // an equality whose pivot falls below this share follows from others
 constexpr double nearly_singular = 1e-13;  // of P's pivots, relative to its diagonal
-constexpr Index tile = 16;              // of a blocked transposition
-
-struct Triangle {
-  double largest = 0;
-  bool symmetric = true;
-};
-
-/// The lower triangle of the symmetric part of P, tile by tile so that both halves stay in cache.
-Triangle copy_symmetric_part(const MatricesView::Rows& P, Block target) {
-  const Index n = P.rows();
-  double largest = 0;
-  double asymmetry = 0;
-  for (Index j0 = 0; j0 < n; j0 += tile)
-    for (Index i0 = j0; i0 < n; i0 += tile)
-      for (Index j = j0; j < std::min(j0 + tile, n); ++j)
-        for (Index i = std::max(i0, j); i < std::min(i0 + tile, n); ++i) {
-          const double value = 0.5 * (P(i, j) + P(j, i));
-          asymmetry = std::max(asymmetry, std::abs(P(i, j) - P(j, i)));
-          largest = std::max(largest, std::abs(value));
-          target(i, j) = value;
-        }
-  return {.largest = largest, .symmetric = asymmetry == 0};
-}
-
-/// target = rows', tile by tile
-void transpose(const ConstBlock& rows, Block target) {
-  for (Index j0 = 0; j0 < rows.cols(); j0 += tile)
-    for (Index i0 = 0; i0 < rows.rows(); i0 += tile)
-      for (Index i = i0; i < std::min(i0 + tile, rows.rows()); ++i)
-        for (Index j = j0; j < std::min(j0 + tile, rows.cols()); ++j) target(j, i) = rows(i, j);
-}
 
 /// Rows of a positive semidefinite matrix that do not follow from those before them.
 std::vector<Index> independent_rows(const ConstBlock& M) {
@@ -72,82 +40,81 @@ ConstraintSpace::ConstraintSpace(const MatricesView& data, const std::vector<Ind
     : n_(data.n),
       p_(data.p),
       k_(data.m + static_cast<Index>(bounded.size())),
-      rows_(n_ + p_ + k_),
+      stride_T_(padded(n_ + p_ + k_)),
+      stride_M_(padded(p_ + k_)),
       T_(memory),
-      M_(memory + rows_ * n_),
-      equalities_(static_cast<std::size_t>(p_)),
-      lengths_(k_) {
-  std::iota(equalities_.begin(), equalities_.end(), Index{0});
-  stack(data, bounded, equalities_);
+      M_(T_ + stride_T_ * n_),
+      lengths_(M_ + stride_M_ * (p_ + k_)) {
+  stack(data, bounded);
   if (!sweep()) return;
   if (!eliminate_equalities()) {
-    const std::vector<Index> kept = independent_rows(View{M_, p_, p_, Eigen::OuterStride<>(p_ + k_)});
-    p_ = static_cast<Index>(kept.size());
-    rows_ = n_ + p_ + k_;
-    stack(data, bounded, kept);
-    equalities_ = kept;
+    keep_independent_equalities();
+    stack(data, bounded);
     if (!sweep() || !eliminate_equalities()) return;
   }
   usable_ = true;
 }
 
-void ConstraintSpace::stack(const MatricesView& data, const std::vector<Index>& bounded,
-                            const std::vector<Index>& equalities) {
-  Eigen::Map<DenseMatrix> T(T_, rows_, n_);
-  const Triangle P = copy_symmetric_part(data.P_rows(), T.topRows(n_));
+void ConstraintSpace::stack(const MatricesView& data, const std::vector<Index>& bounded) {
+  const SymmetricPart P = copy_symmetric_part(data.P, n_, T_, stride_T_);
   largest_P_ = P.largest;
-  symmetric_ = P.symmetric;
-  if (p_ == data.p) {
-    transpose(data.A_rows(), T.middleRows(n_, p_));
+  symmetric_ = P.exact;
+  if (kept_.empty()) {
+    small_transpose(data.A, n_, n_, p_, T_ + n_, stride_T_);
   } else {
-    for (Index i = 0; i < p_; ++i)
-      T.row(n_ + i) = data.A_rows().col(equalities[static_cast<std::size_t>(i)]);
+    for (Index i = 0; i < p_; ++i) T().row(n_ + i) = data.A_rows().col(kept_[static_cast<std::size_t>(i)]);
   }
-  transpose(data.G_rows(), T.middleRows(n_ + p_, data.m));
+  small_transpose(data.G, n_, n_, data.m, T_ + n_ + p_, stride_T_);
   Index row = n_ + p_ + data.m;
-  T.bottomRows(rows_ - row).setZero();
-  for (const Index j : bounded) T(row++, j) = 1;
+  Columns(T_ + row, stride_T_ - row, n_, Eigen::OuterStride<>(stride_T_)).setZero();  // also the padding
+  for (const Index j : bounded) T()(row++, j) = 1;
 }
 
 bool ConstraintSpace::sweep() {
-  Eigen::Map<DenseMatrix> T(T_, rows_, n_);
-  const Vector diagonal = T.topRows(n_).diagonal();
-  if (!partial_cholesky(T)) return false;
-  smallest_pivot_ = (T.topRows(n_).diagonal().array().square() / diagonal.array()).minCoeff();
+  auto columns = T();
+  double* diagonal = lengths_ + k_;
+  for (Index j = 0; j < n_; ++j) diagonal[j] = columns(j, j);
+  if (!partial_cholesky(columns)) return false;
+  smallest_pivot_ = 1;
+  for (Index j = 0; j < n_; ++j)
+    smallest_pivot_ = std::min(smallest_pivot_, columns(j, j) * columns(j, j) / diagonal[j]);
   if (!(smallest_pivot_ > nearly_singular)) return false;
-  Eigen::Map<DenseMatrix> M(M_, p_ + k_, p_ + k_);
-  gram(1, T.bottomRows(p_ + k_), 0, M);  // (AS1)
-  lengths_ = M.diagonal().tail(k_).cwiseSqrt();
+  auto M = M_EI();
+  gram(1, columns.bottomRows(p_ + k_), 0, M);  // (AS1)
+  for (Index i = 0; i < k_; ++i) lengths_[i] = std::sqrt(M(p_ + i, p_ + i));
   return true;
 }
 
 bool ConstraintSpace::eliminate_equalities() {
-  Eigen::Map<DenseMatrix> M(M_, p_ + k_, p_ + k_);
+  auto M = M_EI();
+  auto M_II = M.bottomRightCorner(k_, k_);
   if (p_ > 0) {
-    const Vector diagonal = M.diagonal().head(p_);
-    const DenseMatrix M_EE = M.topLeftCorner(p_, p_);
     auto E = M.leftCols(p_);
-    const bool definite = partial_cholesky(E);
-    if (!definite || !(E.diagonal().array().square() > follows * diagonal.array()).all()) {
-      M.topLeftCorner(p_, p_) = M_EE;
+    const Vector diagonal = E.diagonal();
+    if (!partial_cholesky(E) || !(E.diagonal().array().square() > follows * diagonal.array()).all())
       return false;
-    }
-    gram(-1, W(), 1, M.bottomRightCorner(k_, k_));  // (AS2)
+    gram(-1, W(), 1, M_II);  // (AS2)
   }
-  symmetrise(M.bottomRightCorner(k_, k_));
-  M_I_ = M_ + p_ * (p_ + k_) + p_;
+  symmetrise(M_II);
   for (Index i = 0; i < k_; ++i)
-    if (!(M(p_ + i, p_ + i) > follows * lengths_[i] * lengths_[i]))
+    if (!(M_II(i, i) > follows * lengths_[i] * lengths_[i]))
       lengths_[i] = std::numeric_limits<double>::infinity();
   return true;
+}
+
+void ConstraintSpace::keep_independent_equalities() {
+  const auto Y = Y_E();
+  const DenseMatrix M_EE = Y * Y.transpose();
+  kept_ = independent_rows(M_EE);
+  p_ = static_cast<Index>(kept_.size());
 }
 
 void ConstraintSpace::reduce(Block a, Block c_E, Block t_I) const {
   triangular_solve(Op::None, L(), a);
   multiply(Op::None, Op::None, 1, Y_I(), a, 0, t_I);
   if (p_ == 0) return;
-  for (Index i = 0; i < p_; ++i)
-    if (const Index row = equalities_[static_cast<std::size_t>(i)]; row != i) c_E.row(i) = c_E.row(row);
+  for (Index i = 0; i < static_cast<Index>(kept_.size()); ++i)
+    c_E.row(i) = c_E.row(kept_[static_cast<std::size_t>(i)]);
   auto c = c_E.topRows(p_);
   multiply(Op::None, Op::None, 1, Y_E(), a, -1, c);
   triangular_solve(Op::None, L_E(), c);
@@ -163,12 +130,11 @@ void ConstraintSpace::expand(Block w, Block t_E, const ConstBlock& v_I) const {
     multiply(Op::Transpose, Op::None, -1, Y_E(), t, 1, w);
   }
   triangular_solve(Op::Transpose, L(), w);
-  Index place = p_;
-  for (Index row = t_E.rows() - 1; row >= 0 && place < t_E.rows(); --row) {
-    const bool kept = place > 0 && equalities_[static_cast<std::size_t>(place - 1)] == row;
-    if (kept) {
-      --place;
-      if (place != row) t_E.row(row) = t_E.row(place);
+  if (p_ == t_E.rows()) return;
+  Index place = p_ - 1;
+  for (Index row = t_E.rows() - 1; row >= 0; --row) {
+    if (place >= 0 && kept_[static_cast<std::size_t>(place)] == row) {
+      t_E.row(row) = t_E.row(place--);
     } else {
       t_E.row(row).setZero();
     }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "linalg/products.hpp"
+#include "linalg/small.hpp"
 
 namespace altdiff::detail {
 
@@ -33,7 +34,7 @@ class ConstraintSpace {
  public:
   /// How many numbers one space keeps.
   [[nodiscard]] static Index memory(Index n, Index p, Index k) {
-    return (n + p + k) * n + (p + k) * (p + k);
+    return padded(n + p + k) * n + padded(p + k) * (p + k) + k + n;
   }
 
   /// `memory` belongs to the caller, and outlives the space.
@@ -45,14 +46,14 @@ class ConstraintSpace {
   [[nodiscard]] double largest_P() const { return largest_P_; }  ///< largest absolute value
   [[nodiscard]] double smallest_pivot() const { return smallest_pivot_; }  ///< of P, relative to its diagonal
   [[nodiscard]] Index inequalities() const { return k_; }
-  [[nodiscard]] const std::vector<Index>& equalities() const { return equalities_; }
+  [[nodiscard]] Index equalities() const { return p_; }  ///< those that do not follow from others
 
   /// M_I, column after column; `inequalities()` rows.
-  [[nodiscard]] const double* M() const { return M_I_; }
-  [[nodiscard]] Index M_stride() const { return p_ + k_; }
+  [[nodiscard]] const double* M() const { return M_ + p_ * stride_M_ + p_; }
+  [[nodiscard]] Index M_stride() const { return stride_M_; }
   /// Root of the diagonal of M: the length of each row of G and I_B in the norm of P^-1. Infinite for a row
   /// that the equalities leave no room to move (a row of zeros among them): no multiplier can change it.
-  [[nodiscard]] const Vector& lengths() const { return lengths_; }
+  [[nodiscard]] const double* lengths() const { return lengths_; }
 
   /// (a, c_E) -> (w, t_E), and the value t_I of the rows of I where S is empty:
   ///     w = L^-1 a,   t_E = L_E^-1 (Y_E'w - c_E),   t_I = Y_I'w - W t_E                               (AS4)
@@ -65,23 +66,26 @@ class ConstraintSpace {
   void expand(Block w, Block t_E, const ConstBlock& v_I) const;
 
  private:
+  using Columns = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
   using View = Eigen::Map<const DenseMatrix, 0, Eigen::OuterStride<>>;
-  [[nodiscard]] View L() const { return {T_, n_, n_, Eigen::OuterStride<>(rows_)}; }
-  [[nodiscard]] View Y_E() const { return {T_ + n_, p_, n_, Eigen::OuterStride<>(rows_)}; }      // transposed
-  [[nodiscard]] View Y_I() const { return {T_ + n_ + p_, k_, n_, Eigen::OuterStride<>(rows_)}; }  // transposed
-  [[nodiscard]] View L_E() const { return {M_, p_, p_, Eigen::OuterStride<>(p_ + k_)}; }
-  [[nodiscard]] View W() const { return {M_ + p_, k_, p_, Eigen::OuterStride<>(p_ + k_)}; }
+  [[nodiscard]] Columns T() const { return {T_, n_ + p_ + k_, n_, Eigen::OuterStride<>(stride_T_)}; }
+  [[nodiscard]] Columns M_EI() const { return {M_, p_ + k_, p_ + k_, Eigen::OuterStride<>(stride_M_)}; }
+  [[nodiscard]] View L() const { return {T_, n_, n_, Eigen::OuterStride<>(stride_T_)}; }
+  [[nodiscard]] View Y_E() const { return {T_ + n_, p_, n_, Eigen::OuterStride<>(stride_T_)}; }       // transposed
+  [[nodiscard]] View Y_I() const { return {T_ + n_ + p_, k_, n_, Eigen::OuterStride<>(stride_T_)}; }  // transposed
+  [[nodiscard]] View L_E() const { return {M_, p_, p_, Eigen::OuterStride<>(stride_M_)}; }
+  [[nodiscard]] View W() const { return {M_ + p_, k_, p_, Eigen::OuterStride<>(stride_M_)}; }
 
-  void stack(const MatricesView& data, const std::vector<Index>& bounded, const std::vector<Index>& equalities);
-  bool sweep();
-  bool eliminate_equalities();
+  void stack(const MatricesView& data, const std::vector<Index>& bounded);
+  [[nodiscard]] bool sweep();
+  [[nodiscard]] bool eliminate_equalities();
+  void keep_independent_equalities();
 
-  Index n_, p_, k_, rows_;
-  double* T_;                      // [L; Y_E'; Y_I'], rows_ x n
-  double* M_;                      // [L_E .; W M_I]
-  double* M_I_ = nullptr;
-  std::vector<Index> equalities_;  // rows of A that are kept
-  Vector lengths_;
+  Index n_, p_, k_, stride_T_, stride_M_;
+  double* T_;                   // [L; Y_E'; Y_I']
+  double* M_;                   // [L_E .; W M_I]
+  double* lengths_;
+  std::vector<Index> kept_{};   // rows of A in E; empty: all
   double largest_P_ = 0;
   double smallest_pivot_ = 0;
   bool symmetric_ = true;

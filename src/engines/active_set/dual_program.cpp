@@ -15,20 +15,18 @@ using Factor = Eigen::Map<DenseMatrix>;
 using ConstFactor = Eigen::Map<const DenseMatrix>;
 }  // namespace
 
-double DualProgram::slack_tolerance(Index i, double limit) const {
-  return rounding * (size * lengths[i] + std::abs(limit));
-}
-
-std::int8_t DualProgram::violated_side(Index i, double v) const {
-  if (v > upper[i] && v - upper[i] > slack_tolerance(i, upper[i])) return 1;
-  if (v < lower[i] && lower[i] - v > slack_tolerance(i, lower[i])) return -1;
-  return 0;
+double rounding_of_row(double size, double length, double limit) {
+  return rounding * (size * length + std::abs(limit));
 }
 
 void DualState::list_rows() {
-  rows.clear();
-  for (std::size_t i = 0; i < side.size(); ++i)
-    if (side[i] != 0) rows.push_back(static_cast<Index>(i));
+  rows.resize(side.size());
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < side.size(); ++i) {  // without a branch that nobody could predict
+    rows[count] = static_cast<Index>(i);
+    count += side[i] != 0 ? 1 : 0;
+  }
+  rows.resize(count);
 }
 
 void DualState::solve(double* r) const {

@@ -18,6 +18,8 @@ struct DualProgram {
   const double* t = nullptr;
   const double* lower = nullptr;
   const double* upper = nullptr;
+  const double* bottom = nullptr;   // lower and upper with what rounding may add to them: a value beyond
+  const double* ceiling = nullptr;  // violates the row
   const double* lengths = nullptr;  // of the rows; infinite: no multiplier can move this row
   double size = 0;                  // of the solution in the norm of P: what rounding errors are relative to
 
@@ -25,11 +27,14 @@ struct DualProgram {
   [[nodiscard]] const double* column(Index j) const { return M + j * stride; }
   [[nodiscard]] bool fixed(Index i) const { return lower[i] == upper[i]; }
   [[nodiscard]] double limit(Index i, std::int8_t side) const { return side > 0 ? upper[i] : lower[i]; }
-  /// What counts as no violation of row i.
-  [[nodiscard]] double slack_tolerance(Index i, double limit) const;
   /// +1 where v exceeds upper, -1 where it is below lower, else 0.
-  [[nodiscard]] std::int8_t violated_side(Index i, double v) const;
+  [[nodiscard]] std::int8_t violated_side(Index i, double v) const {
+    return static_cast<std::int8_t>(static_cast<int>(v > ceiling[i]) - static_cast<int>(v < bottom[i]));
+  }
 };
+
+/// How far rounding may carry the value of a row of the given length beyond its limit; `size` as above.
+[[nodiscard]] double rounding_of_row(double size, double length, double limit);
 
 /// The active set of one instance, and the factor of M_SS that goes with it.
 struct DualState {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "engines/active_set/goldfarb_idnani.hpp"
 #include "engines/active_set/primal_dual.hpp"
@@ -85,6 +86,8 @@ ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std:
       columns_(point.x.cols()),
       lower_(k_, columns_),
       upper_(k_, columns_),
+      bottom_(k_, columns_),
+      ceiling_(k_, columns_),
       t_(k_, columns_),
       lambda_(k_, columns_),
       products_(n_, m_, p_, columns_),
@@ -101,7 +104,7 @@ void ActiveSetEngine::run(std::span<DualState> states) {
     auto w = point.x.middleCols(run.first, run.count);
     auto t_E = point.y.middleCols(run.first, run.count);
     at(run.first).space->reduce(w, t_E, t_.middleCols(run.first, run.count));
-    const auto kept = static_cast<Index>(at(run.first).space->equalities().size());
+    const Index kept = at(run.first).space->equalities();
     for (Index j = run.first; j < run.first + run.count; ++j)
       size_[at_index(j)] = point.x.col(j).norm() + point.y.col(j).head(kept).norm();
   }
@@ -143,17 +146,27 @@ void ActiveSetEngine::find_sets(std::span<DualState> states) {
                              .t = t_.data() + j * k_,
                              .lower = lower_.data() + j * k_,
                              .upper = upper_.data() + j * k_,
-                             .lengths = space.lengths().data(),
+                             .bottom = bottom_.data() + j * k_,
+                             .ceiling = ceiling_.data() + j * k_,
+                             .lengths = space.lengths(),
                              .size = size_[at_index(j)]};
-    most = std::max(most, n_ - static_cast<Index>(space.equalities().size()));
+    most = std::max(most, n_ - space.equalities());
     auto& side = states[at_index(j)].side;
     side.resize(at_index(k_));
-    for (Index i = 0; i < k_; ++i)
-      if (side[at_index(i)] == 0 && programs[at_index(j)].fixed(i)) side[at_index(i)] = 1;
+    for (Index i = 0; i < k_; ++i) {
+      const double length = space.lengths()[i];
+      ceiling_(i, j) = upper_(i, j) + rounding_of_row(size_[at_index(j)], length, upper_(i, j));
+      bottom_(i, j) = lower_(i, j) - rounding_of_row(size_[at_index(j)], length, lower_(i, j));
+      if (side[at_index(i)] == 0 && lower_(i, j) == upper_(i, j)) side[at_index(i)] = 1;
+    }
   }
   PrimalDual(k_, most).run(programs, states);
-  for (std::size_t j = 0; j < states.size(); ++j)
-    if (states[j].outcome != DualState::Outcome::Solved) GoldfarbIdnani(k_, most).run(programs[j], states[j]);
+  std::optional<GoldfarbIdnani> safeguard;
+  for (std::size_t j = 0; j < states.size(); ++j) {
+    if (states[j].outcome == DualState::Outcome::Solved) continue;
+    if (!safeguard) safeguard.emplace(k_, most);
+    safeguard->run(programs[j], states[j]);
+  }
 }
 
 void ActiveSetEngine::expand(const Run& run, std::span<const DualState> states) {
@@ -252,7 +265,7 @@ void ActiveSetEngine::add_correction(const Run& run, std::span<const DualState> 
 }
 
 void ActiveSetEngine::measure_margin(const Run& run, std::span<const DualState> states) {
-  const Vector& lengths = at(run.first).space->lengths();
+  const double* lengths = at(run.first).space->lengths();
   for (Index j = run.first; j < run.first + run.count; ++j) {
     double smallest = infinite;
     for (Index i = 0; i < k_; ++i) {

@@ -73,7 +73,7 @@ class ActiveSetEngine {
   const std::vector<Index>& bounded_;
   Index n_, m_, p_, k_, columns_;
   std::vector<Run> runs_;
-  DenseMatrix lower_, upper_, t_, lambda_;
+  DenseMatrix lower_, upper_, bottom_, ceiling_, t_, lambda_;
   Products products_;
   std::vector<double> size_;  // of each solution in the norm of P
 };

@@ -45,8 +45,7 @@ void GoldfarbIdnani::begin(const DualProgram& program, DualState& state) {
     if (state.side[at(i)] != 0 && !program.fixed(i)) take(i);
   take_dual_feasible_part(program, state);
   v_ = Eigen::Map<const Vector>(program.t, program.k);
-  for (Index s = 0; s < count(); ++s)
-    v_ -= lambda_[s] * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k);
+  add_columns(program, 1, lambda_.data());
 }
 
 void GoldfarbIdnani::take_dual_feasible_part(const DualProgram& program, DualState& state) {
@@ -95,13 +94,10 @@ Index GoldfarbIdnani::most_violated(const DualProgram& program) const {
   Index worst = -1;
   double largest = 0;
   for (Index i = 0; i < program.k; ++i) {
-    const std::int8_t side = program.violated_side(i, v_[i]);
-    if (side == 0 || ignored_[at(i)] != 0) continue;
-    const double violation = side * (v_[i] - program.limit(i, side)) / program.lengths[i];
-    if (violation > largest) {
-      largest = violation;
-      worst = i;
-    }
+    const double excess = std::max(v_[i] - program.ceiling[i], program.bottom[i] - v_[i]);
+    if (excess <= largest * program.lengths[i] || ignored_[at(i)] != 0) continue;
+    largest = excess / program.lengths[i];
+    worst = i;
   }
   return worst;
 }
@@ -140,14 +136,17 @@ GoldfarbIdnani::Step GoldfarbIdnani::enter(const DualProgram& program, DualState
 double GoldfarbIdnani::find_direction(const DualProgram& program, Index row) {
   const Index size = count();
   const double* column = program.column(row);
-  for (Index s = 0; s < size; ++s) l_[s] = column[rows_[at(s)]];
-  const auto R = R_.topLeftCorner(size, size).triangularView<Eigen::Lower>();
-  auto l = l_.head(size);
-  R.solveInPlace(l);
-  r_.head(size) = l;
-  auto r = r_.head(size);
-  R.transpose().solveInPlace(r);
-  return column[row] - l.squaredNorm();
+  double left = column[row];
+  for (Index s = 0; s < size; ++s) {
+    l_[s] = (column[rows_[at(s)]] - R_.row(s).head(s).dot(l_.head(s))) / R_(s, s);
+    left -= l_[s] * l_[s];
+  }
+  r_.head(size) = l_.head(size);
+  for (Index s = size - 1; s >= 0; --s) {
+    r_[s] /= R_(s, s);
+    r_.head(s) -= r_[s] * R_.row(s).head(s).transpose();
+  }
+  return left;
 }
 
 std::pair<double, Index> GoldfarbIdnani::blocking(const DualProgram& program, const DualState& state,
@@ -171,11 +170,25 @@ void GoldfarbIdnani::move(const DualProgram& program, Index row, double step) {
   const Index size = count();
   lambda_.head(size) -= step * r_.head(size);
   v_ -= step * Eigen::Map<const Vector>(program.column(row), program.k);
+  add_columns(program, -step, r_.data());
+}
+
+void GoldfarbIdnani::add_columns(const DualProgram& program, double factor, const double* weights) {
+  const Index size = count();
+  double* v = v_.data();
   Index s = 0;
-  for (; s + 2 <= size; s += 2)
-    v_ += (step * r_[s]) * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k) +
-          (step * r_[s + 1]) * Eigen::Map<const Vector>(program.column(rows_[at(s + 1)]), program.k);
-  if (s < size) v_ += (step * r_[s]) * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k);
+  for (; s + 4 <= size; s += 4) {  // four columns at a time, so that v is read and written once for them
+    const double* a = program.column(rows_[at(s)]);
+    const double* b = program.column(rows_[at(s + 1)]);
+    const double* c = program.column(rows_[at(s + 2)]);
+    const double* d = program.column(rows_[at(s + 3)]);
+    const double w0 = factor * weights[s];
+    const double w1 = factor * weights[s + 1];
+    const double w2 = factor * weights[s + 2];
+    const double w3 = factor * weights[s + 3];
+    for (Index i = 0; i < program.k; ++i) v[i] -= w0 * a[i] + w1 * b[i] + w2 * c[i] + w3 * d[i];
+  }
+  for (; s < size; ++s) v_ -= (factor * weights[s]) * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k);
 }
 
 bool GoldfarbIdnani::append(const DualProgram& program, Index row, double left) {
@@ -196,7 +209,7 @@ void GoldfarbIdnani::drop(DualState& state, Index place) {
     lambda_[s] = lambda_[s + 1];
     R_.row(s).head(s + 2) = R_.row(s + 1).head(s + 2);
     // The row has one number too many: a rotation of two columns takes it away.
-    const double radius = std::hypot(R_(s, s), R_(s, s + 1));
+    const double radius = std::sqrt(R_(s, s) * R_(s, s) + R_(s, s + 1) * R_(s, s + 1));
     const double cosine = R_(s, s) / radius;
     const double sine = R_(s, s + 1) / radius;
     R_(s, s) = radius;
