@@ -27,7 +27,7 @@ COTANGENTS = (*POINT, "objective")
 _PARTS = {name: index for index, name in enumerate(POINT)}
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class DenseBatch:
     """A solved batch of dense programs. The core reads the problem's arrays where they are: it keeps them."""
 

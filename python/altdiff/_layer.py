@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 POLICIES = ("raise", "nan", "zero")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Solved:
     """A batch of solutions, and what their derivatives need."""
 

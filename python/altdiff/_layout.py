@@ -41,6 +41,11 @@ class Layout:
         return int(np.prod(self.batch, dtype=np.int64))
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether every field is used as it was given."""
+        return self.given == self.used
+
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """How many arrays each field has."""
         return tuple(int(np.prod(self.leads.get(name, ()), dtype=np.int64)) for name in FIELDS)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Index = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Problem:
     """A batch of quadratic programs, its shapes checked."""
 

@@ -3,6 +3,7 @@
 #include "batch/parallel_for.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/lanes.hpp"
+#include "linalg/norms.hpp"
 #include "linalg/threads.hpp"
 
 namespace altdiff::detail {
@@ -11,7 +12,7 @@ namespace {
 
 constexpr Index shared_width = 32;
 constexpr Index own_numbers = 1 << 15;  // of spaces that are in use together: they fit into the second cache
-constexpr int refinements = 2;
+constexpr double exact_enough = 1e-15;  // a residual relative to the right-hand side that is only rounding
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -47,7 +48,7 @@ struct BatchLinearisation::Columns {
   const BatchProgram& program;
   Instance instance;                      // any of them: the matrices are the same
   std::vector<const DualState*> states{};  // one a column, or one for all
-  bool refine = false;
+  int refinements = 0;
   Block x, y, z, z_box;                   // right-hand side in, solution out
 };
 
@@ -71,19 +72,30 @@ void BatchLinearisation::solve_columns(Columns& columns) const {
     for (std::size_t i = 0; i < bounded.size(); ++i) z_box.row(bounded[i]) = c_I.row(m + static_cast<Index>(i));
   };
   spread_bounds();
-  for (int round = 0; columns.refine && round < refinements; ++round) {
+  const double size = std::max({norm(columns.x), norm(columns.y), norm(columns.z), norm(columns.z_box)});
+  double before = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < columns.refinements; ++round) {
     Products products(a.rows(), m, c_E.rows(), count);
     products.compute(columns.instance, 0, a, c_E, c_I.topRows(m));
     const DenseMatrix u = a;
     const DenseMatrix v_E = c_E;
     const DenseMatrix v_I = c_I;
     a = -(columns.x + products.Px + products.Aty + products.Gtz + z_box);
+    const double after = norm(a);
     c_E = -(columns.y + products.Ax);
     read_rows(columns.z + products.Gx, columns.z_box + u);
-    solve_kkt(*columns.instance.space, columns.states, a, c_E, c_I);
-    a += u;
-    c_E += v_E;
-    c_I += v_I;
+    if (after > exact_enough * size && after < 0.9 * before) {
+      solve_kkt(*columns.instance.space, columns.states, a, c_E, c_I);
+      a += u;
+      c_E += v_E;
+      c_I += v_I;
+      before = after;
+    } else {
+      a = u;
+      c_E = v_E;
+      c_I = v_I;
+      round = columns.refinements;
+    }
     spread_bounds();
   }
   columns.x = a;
@@ -114,19 +126,19 @@ PointBlock BatchLinearisation::solve(const BatchProgram& program, const PointBlo
         continue;
       }
       std::vector<const DualState*> states{&instance.state};
-      bool refine = instance.refine;
+      int refinements = instance.refinements;
       while (end < chunks.last(chunk) && wanted[at(end)] != 0 && instances[at(end)].space == instance.space) {
         states.push_back(&instances[at(end)].state);
-        refine = refine || instances[at(end)].refine;
+        refinements = std::max(refinements, instances[at(end)].refinements);
         ++end;
       }
       Instance data = instance_of(program, first);
-      data.space = &*spaces[at(instance.space)];
+      data.space = instance.space;
       const Index count = end - first;
       Columns columns{.program = program,
                       .instance = data,
                       .states = std::move(states),
-                      .refine = refine,
+                      .refinements = refinements,
                       .x = t.x.middleCols(first, count),
                       .y = t.y.middleCols(first, count),
                       .z = t.z.middleCols(first, count),
@@ -143,11 +155,11 @@ PointBlock BatchLinearisation::solve(const BatchProgram& program, Index instance
   if (own.other != nullptr) return own.other->solve(right_side);
   PointBlock t = right_side;
   Instance data = instance_of(program, instance);
-  data.space = &*spaces[at(own.space)];
+  data.space = own.space;
   Columns columns{.program = program,
                   .instance = data,
                   .states = {&own.state},
-                  .refine = own.refine,
+                  .refinements = own.refinements,
                   .x = t.x,
                   .y = t.y,
                   .z = t.z,

@@ -5,19 +5,20 @@
 
 #include "batch/memory.hpp"
 #include "derivatives/linearisation.hpp"
-#include "engines/active_set/engine.hpp"
+#include "engines/active_set/proximal.hpp"
 
 namespace altdiff::detail {
 
 /// What the derivatives of one instance need: its active set on a space that it may share, or, where another
 /// engine solved it, that one's linearisation.
 struct Linearised {
-  Index space = -1;
+  const ConstraintSpace* space = nullptr;
   DualState state{};
-  bool refine = false;
+  int refinements = 0;  // after a solve on the space, which is not quite that of the user's P, or ill conditioned
+  std::shared_ptr<const OwnSpace> own{};  // where the space is not one of the batch's
   std::shared_ptr<const Linearisation<DenseMatrix>> other{};
 
-  [[nodiscard]] bool known() const { return space >= 0 || other != nullptr; }
+  [[nodiscard]] bool known() const { return space != nullptr || other != nullptr; }
 };
 
 /// The instances of a batch at their solutions. Keeps what derivatives need and no more: of the data only what

@@ -7,6 +7,7 @@
 
 #include "batch/linearisation.hpp"
 #include "batch/parallel_for.hpp"
+#include "engines/active_set/proximal.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/threads.hpp"
 #include "problem/certificates.hpp"
@@ -22,6 +23,8 @@ using namespace detail;
 using Clock = std::chrono::steady_clock;
 
 constexpr double degenerate_margin = 1e-9;
+constexpr int few_refinements = 3;
+constexpr int many_refinements = 30;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -215,23 +218,73 @@ class BatchSolver {
     return side;
   }
 
+  struct Numbers {
+    Status status = Status::Solved;
+    double objective = 0;
+    int iterations = 0;
+    Residuals residuals{};
+    double margin = 0;
+    bool degenerate = false;
+    bool unique = true;
+  };
+
+  template <class V>
+  void record(Index i, const BasicPoint<V>& point, const Numbers& numbers) {
+    solution_.point.x.col(i) = point.x;
+    solution_.point.y.col(i) = point.y;
+    solution_.point.z.col(i) = point.z;
+    solution_.point.z_box.col(i) = point.z_box;
+    solution_.status[at(i)] = numbers.status;
+    solution_.objective[i] = numbers.objective;
+    solution_.iterations[at(i)] = numbers.iterations;
+    solution_.primal_residual[i] = numbers.residuals.primal;
+    solution_.dual_residual[i] = numbers.residuals.dual;
+    solution_.duality_gap[i] = numbers.residuals.gap;
+    solution_.margin[i] = numbers.margin;
+    solution_.degenerate[at(i)] = numbers.degenerate ? 1 : 0;
+    solution_.unique[at(i)] = numbers.unique ? 1 : 0;
+  }
+
   void accept(const ActiveSetEngine& engine, Index j, Index i, DualState state) {
-    solution_.point.x.col(i) = engine.point.x.col(j);
-    solution_.point.y.col(i) = engine.point.y.col(j);
-    solution_.point.z.col(i) = engine.point.z.col(j);
-    solution_.point.z_box.col(i) = engine.point.z_box.col(j);
-    solution_.status[at(i)] = Status::Solved;
-    solution_.objective[i] = engine.objective[at(j)];
-    solution_.iterations[at(i)] = state.changes;
-    solution_.primal_residual[i] = engine.residuals[at(j)].primal;
-    solution_.dual_residual[i] = engine.residuals[at(j)].dual;
-    solution_.duality_gap[i] = engine.residuals[at(j)].gap;
-    solution_.margin[i] = engine.margin[at(j)];
-    solution_.degenerate[at(i)] = engine.margin[at(j)] < degenerate_margin ? 1 : 0;
-    solution_.unique[at(i)] = 1;
-    result_->instances[at(i)] = {.space = grouping_.of[at(i)],
+    using Column = DenseMatrix::ConstColXpr;
+    const BasicPoint<Column> point{.x = engine.point.x.col(j),
+                                   .y = engine.point.y.col(j),
+                                   .z = engine.point.z.col(j),
+                                   .z_box = engine.point.z_box.col(j)};
+    record(i, point,
+           {.objective = engine.objective[at(j)],
+            .iterations = state.changes,
+            .residuals = engine.residuals[at(j)],
+            .margin = engine.margin[at(j)],
+            .degenerate = engine.margin[at(j)] < degenerate_margin});
+    result_->instances[at(i)] = {.space = &*result_->spaces[at(grouping_.of[at(i)])],
                                  .state = std::move(state),
-                                 .refine = engine.refined[at(j)] != 0};
+                                 .refinements = engine.refined[at(j)] != 0 ? few_refinements : 0};
+  }
+
+  void accept(Index i, Proximal&& found) {
+    record(i, found.point,
+           {.objective = found.objective,
+            .iterations = found.state.changes,
+            .residuals = found.residuals,
+            .margin = found.margin,
+            .degenerate = found.margin < degenerate_margin});
+    result_->instances[at(i)] = {.space = &found.own->space,
+                                 .state = std::move(found.state),
+                                 .refinements = many_refinements,
+                                 .own = found.own};
+  }
+
+  void accept(Index i, const Solution<DenseMatrix>& solved) {
+    record(i, static_cast<const Point&>(solved),
+           {.status = solved.status,
+            .objective = solved.objective,
+            .iterations = solved.iterations,
+            .residuals = {solved.primal_residual, solved.dual_residual, solved.duality_gap},
+            .margin = solved.margin,
+            .degenerate = solved.degenerate,
+            .unique = solved.unique});
+    result_->instances[at(i)] = {.other = solved.linearisation};
   }
 
   /// A certificate counts only if it holds for the user's data.
@@ -253,29 +306,26 @@ class BatchSolver {
   /// Where the active set does not serve: P is not definite enough, or the answer did not pass the check.
   void hand_on(Index i, const Instance& instance) {
     if (!valid_matrices(instance.matrices)) return;
-    Settings own = settings_;
-    own.time_limit = std::max(settings_.time_limit - elapsed(), 1e-9);
-    Point start;
-    if (initial_.x.cols() > 0 && initial_.x.col(i).allFinite())
-      start = {.x = initial_.x.col(i),
-               .y = initial_.y.col(i),
-               .z = initial_.z.col(i),
-               .z_box = initial_.z_box.col(i)};
-    const Solution<DenseMatrix> solved = solve_alternating(program_of(instance), own, start);
-    solution_.point.x.col(i) = solved.x;
-    solution_.point.y.col(i) = solved.y;
-    solution_.point.z.col(i) = solved.z;
-    solution_.point.z_box.col(i) = solved.z_box;
-    solution_.status[at(i)] = solved.status;
-    solution_.objective[i] = solved.objective;
-    solution_.iterations[at(i)] = solved.iterations;
-    solution_.primal_residual[i] = solved.primal_residual;
-    solution_.dual_residual[i] = solved.dual_residual;
-    solution_.duality_gap[i] = solved.duality_gap;
-    solution_.margin[i] = solved.margin;
-    solution_.degenerate[at(i)] = solved.degenerate ? 1 : 0;
-    solution_.unique[at(i)] = solved.unique ? 1 : 0;
-    result_->instances[at(i)] = {.other = solved.linearisation};
+    Settings rest = settings_;
+    rest.time_limit = std::max(settings_.time_limit - elapsed(), 1e-9);
+    const QuadraticProgram<DenseMatrix> qp = program_of(instance);
+    Point start = known_start(i);
+    if (active_set()) {
+      if (Proximal found = solve_proximal(instance, result_->bounded); found.found()) {
+        start = {.x = found.point.x, .y = found.point.y, .z = found.point.z, .z_box = found.point.z_box};
+        Settings only_finish = rest;
+        only_finish.max_iterations = 0;
+        const auto finished = solve_alternating(qp, only_finish, start);
+        if (finished.status == Status::Solved) return accept(i, finished);
+        if (found.residuals.below(settings_.tolerance) && !late()) return accept(i, std::move(found));
+      }
+    }
+    accept(i, solve_alternating(qp, rest, start));
+  }
+
+  [[nodiscard]] Point known_start(Index i) const {
+    if (initial_.x.cols() == 0 || !initial_.x.col(i).allFinite()) return {};
+    return {.x = initial_.x.col(i), .y = initial_.y.col(i), .z = initial_.z.col(i), .z_box = initial_.z_box.col(i)};
   }
 
   [[nodiscard]] double elapsed() const {

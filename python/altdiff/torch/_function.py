@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 
@@ -20,15 +19,11 @@ if TYPE_CHECKING:
     from altdiff._binding import NativeSettings
     from altdiff._layer import Solved
 
-_NOTHING: dict[str, Any] = dict.fromkeys(FIELDS)
-
-
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """What one call passes beside its tensors."""
 
     names: tuple[str, ...]  # the fields that the tensors are, in order
-    constants: Mapping[str, Any]  # the fields that are no tensors
+    constants: Mapping[str, Any]  # the fields that are no tensors, and not None
     settings: NativeSettings
     on_failure: str
     outputs: tuple[str, ...]  # what is asked for, of DIFFERENTIABLE
@@ -40,10 +35,8 @@ class Solve(torch.autograd.Function):
     @staticmethod
     def forward(call: Call, *tensors: torch.Tensor) -> tuple[torch.Tensor | Solved, ...]:
         """Solves in float64 whatever the tensors' type."""
-        given = {**_NOTHING, **call.constants}
-        for name, tensor in zip(call.names, tensors, strict=True):
-            given[name] = tensor
-        solved = _layer.settle(_layer.solve(problem_from(given), call.settings), call.on_failure)
+        problem = problem_from(call.names, tensors, call.constants)
+        solved = _layer.settle(_layer.solve(problem, call.settings), call.on_failure)
         dtype = result_type(tensors)
         return (*(to_tensor(solved.part(name), dtype) for name in call.outputs), solved)
 
@@ -65,8 +58,7 @@ class Solve(torch.autograd.Function):
         return (None, *gradients)
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What a backward pass asks for."""
 
     solved: Solved
@@ -80,7 +72,7 @@ def pull_back(
     """The gradient of each tensor that needs one, in its own type."""
     names, outputs = request.call.names, request.call.outputs
     bars = {
-        name: as_double(f"{name}_bar", bar)
+        name: as_double(name, bar)
         for name, bar in zip(outputs, inputs[len(names) :], strict=True)
         if bar is not None
     }
@@ -91,10 +83,10 @@ def pull_back(
         if isinstance(batch, DenseBatch)
         else _array_gradients(request.solved, bars, needed)
     )
-    return tuple(
-        gradients[name].to(tensor.dtype) if need and tensor is not None else None
-        for name, need, tensor in zip(names, request.needed, inputs[: len(names)], strict=True)
-    )
+    for name, tensor in zip(names, inputs, strict=False):
+        if name in gradients and tensor is not None and tensor.dtype is not torch.float64:
+            gradients[name] = gradients[name].to(tensor.dtype)
+    return tuple(map(gradients.get, names))
 
 
 def _dense_gradients(
@@ -102,17 +94,14 @@ def _dense_gradients(
 ) -> dict[str, torch.Tensor]:
     """Written by the core to where they will stay."""
     layout = batch.problem.layout
-    gradients = {}
-    for name in needed:
-        shape = layout.used[name]
-        gradients[name] = torch.empty(shape or (0,), dtype=torch.float64)
+    gradients = {name: torch.empty(layout.used[name] or (0,), dtype=torch.float64) for name in needed}
     batch.pull_back(
-        tuple(bars[name].data_ptr() if name in bars else 0 for name in DIFFERENTIABLE),
-        tuple(gradients[name].data_ptr() if name in gradients else 0 for name in FIELDS),
+        tuple([bars[name].data_ptr() if name in bars else 0 for name in DIFFERENTIABLE]),
+        tuple([gradients[name].data_ptr() if name in gradients else 0 for name in FIELDS]),
         solved.without_derivative,
         solved.only_solved,
     )
-    for name in needed:
+    for name in () if layout.plain else needed:
         given = layout.given[name]
         if given != layout.used[name] and given is not None:  # a scalar bound, or a field without entries
             gradients[name] = gradients[name].sum() if given == () else torch.zeros(given, dtype=torch.float64)

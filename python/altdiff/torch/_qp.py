@@ -76,7 +76,7 @@ def _call(
 ) -> Any:
     """The outputs as tensors, then the solved batch."""
     tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
-    constants = {name: value for name, value in arguments.items() if name not in tensors}
+    constants = {name: v for name, v in arguments.items() if v is not None and name not in tensors}
     return apply(Solve, Call(tuple(tensors), constants, settings, on_failure, outputs), *tensors.values())
 
 
@@ -89,9 +89,10 @@ class QPLayer(torch.nn.Module):
     def __init__(self, on_failure: str = "raise", **settings: Unpack[Settings]) -> None:
         super().__init__()
         _check_policy(on_failure)
-        native_settings(settings)
         self.on_failure = on_failure
         self.settings = settings
+        self._checked: tuple[dict[str, Any], NativeSettings] | None = None
+        self._native()
 
     def forward(
         self,
@@ -106,7 +107,7 @@ class QPLayer(torch.nn.Module):
     ) -> torch.Tensor:
         """The minimiser x."""
         arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
-        x: torch.Tensor = _call(arguments, native_settings(self.settings), self.on_failure, ("x",))[0]
+        x: torch.Tensor = _call(arguments, self._native(), self.on_failure, ("x",))[0]
         return x
 
     def solve(
@@ -122,6 +123,16 @@ class QPLayer(torch.nn.Module):
     ) -> Solution:
         """The whole solution."""
         return solve_qp(P, q, G, h, A, b, lb, ub, self.on_failure, **self.settings)
+
+    def _native(self) -> NativeSettings:
+        """The core's settings, made again when somebody has changed them."""
+        if self._checked is None or self._checked[0] != self.settings:
+            self._checked = (dict(self.settings), native_settings(self.settings))
+        return self._checked[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle and deepcopy take: not the core's settings, which are made again."""
+        return {**super().__getstate__(), "_checked": None}
 
     def extra_repr(self) -> str:
         """The settings, for `print(layer)`."""

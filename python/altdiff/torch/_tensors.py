@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from altdiff._arrays import is_sparse, real_array
+from altdiff._arrays import real_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,11 +36,6 @@ def as_double(name: str, value: Argument) -> torch.Tensor:
         dtype = str(value.dtype).removeprefix("torch.")
         raise TypeError(f"{name} must be real numbers, got dtype {dtype}")
     return value.detach().resolve_neg().double().contiguous()
-
-
-def to_numpy(name: str, value: Argument) -> MatrixLike:
-    """The argument as an array; scipy.sparse matrices as they are."""
-    return value if is_sparse(value) else as_double(name, value).detach().numpy()
 
 
 def to_tensor(array: NDArray[np.generic], dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -10,7 +10,7 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double follows = 1e-11;       // an equality whose pivot falls below this share follows from others
+constexpr double follows = 1e-13;       // an equality whose pivot falls below this share follows from others
 constexpr double nearly_singular = 1e-13;  // of P's pivots, relative to its diagonal
 
 /// Rows of a positive semidefinite matrix that do not follow from those before them.

@@ -9,7 +9,7 @@ namespace altdiff::detail {
 
 namespace {
 constexpr double rounding = 1e-13;       // of a row's value, relative to what it is the sum of
-constexpr double smallest_pivot = 1e-12;  // of M_SS: below, its rows are as good as dependent
+constexpr double smallest_pivot = 1e-14;  // of M_SS: below, its rows are as good as dependent
 
 using Factor = Eigen::Map<DenseMatrix>;
 using ConstFactor = Eigen::Map<const DenseMatrix>;
@@ -55,24 +55,28 @@ void row_values(const DualProgram& program, const DualState& state, double* v) {
   }
 }
 
-bool solve_on_rows(const DualProgram& program, DualState& state) {
+bool factorise_rows(const DualProgram& program, DualState& state) {
   const auto count = static_cast<Index>(state.rows.size());
   state.factor.resize(static_cast<std::size_t>(count * count));
-  state.lambda.resize(static_cast<std::size_t>(count));
+  if (count == 0) return true;
   Factor L(state.factor.data(), count, count);
   for (Index j = 0; j < count; ++j) {
-    const Index row = state.rows[static_cast<std::size_t>(j)];
-    const double* column = program.column(row);
+    const double* column = program.column(state.rows[static_cast<std::size_t>(j)]);
     for (Index i = j; i < count; ++i) L(i, j) = column[state.rows[static_cast<std::size_t>(i)]];
-    const double limit = program.limit(row, state.side[static_cast<std::size_t>(row)]);
-    state.lambda[static_cast<std::size_t>(j)] = program.t[row] - limit;
   }
-  if (count == 0) return true;
   if (!cholesky(L)) return false;
   for (Index j = 0; j < count; ++j) {
     const Index row = state.rows[static_cast<std::size_t>(j)];
     if (!(L(j, j) * L(j, j) > smallest_pivot * program.entry(row, row))) return false;
   }
+  return true;
+}
+
+bool solve_on_rows(const DualProgram& program, DualState& state) {
+  if (!factorise_rows(program, state)) return false;
+  state.lambda.clear();
+  for (const Index row : state.rows)
+    state.lambda.push_back(program.t[row] - program.limit(row, state.side[static_cast<std::size_t>(row)]));
   state.solve(state.lambda.data());
   return true;
 }

@@ -59,7 +59,10 @@ struct DualState {
 /// v = t - M_{.,S} lambda_S
 void row_values(const DualProgram& program, const DualState& state, double* v);
 
-/// Fresh factorisation of M_SS and lambda_S; false if M_SS is not safely positive definite.
+/// Fresh factorisation of M_SS; false if it is not safely positive definite.
+[[nodiscard]] bool factorise_rows(const DualProgram& program, DualState& state);
+
+/// The same, and lambda_S.
 [[nodiscard]] bool solve_on_rows(const DualProgram& program, DualState& state);
 
 /// Whether lambda has the sign that its side asks for, to rounding; `largest` is that of lambda times length.

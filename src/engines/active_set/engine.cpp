@@ -16,7 +16,11 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double exact_enough = 2e-14;  // a residual that refinement could hardly lower
+constexpr double good_enough = 1e-11;   // a residual above is worth a look at the set
+constexpr double rounding = 1e-13;       // of a row's value, relative to the size of its terms
 constexpr int most_refinements = 4;
+constexpr int most_mends = 8;
+constexpr double clearly_dependent = 2e-14;
 
 std::size_t at_index(Index i) { return static_cast<std::size_t>(i); }
 
@@ -69,6 +73,10 @@ ProductsView Products::column(Index j) const {
 }
 
 ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded)
+    : ActiveSetEngine(instances, bounded, clearly_dependent) {}
+
+ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded,
+                                 double dependent)
     : point{.x = DenseMatrix(instances[0].matrices.n, instances.size()),
             .y = DenseMatrix(instances[0].matrices.p, instances.size()),
             .z = DenseMatrix(instances[0].matrices.m, instances.size()),
@@ -84,6 +92,7 @@ ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std:
       p_(point.y.rows()),
       k_(m_ + static_cast<Index>(bounded.size())),
       columns_(point.x.cols()),
+      dependent_(dependent),
       lower_(k_, columns_),
       upper_(k_, columns_),
       bottom_(k_, columns_),
@@ -113,7 +122,11 @@ void ActiveSetEngine::run(std::span<DualState> states) {
     expand(run, states);
     check(run);
     refine(run, states);
-    measure_margin(run, states);
+    for (Index j = run.first; j < run.first + run.count; ++j) {
+      DualState& state = states[at_index(j)];
+      if (state.outcome == DualState::Outcome::Solved && !residuals[at_index(j)].below(good_enough)) mend(j, state);
+    }
+    measure_margin(run);
   }
 }
 
@@ -122,6 +135,7 @@ void ActiveSetEngine::read_vectors() {
   for (Index j = 0; j < columns_; ++j) {
     const VectorsView data = at(j).vectors();
     point.x.col(j) = -data.q;
+    if (at(j).pull != nullptr) point.x.col(j) += Eigen::Map<const Vector>(at(j).pull, n_);
     point.y.col(j) = data.b;
     for (Index i = 0; i < m_; ++i) {
       lower_(i, j) = -infinite;
@@ -135,36 +149,39 @@ void ActiveSetEngine::read_vectors() {
   }
 }
 
+DualProgram ActiveSetEngine::dual_program(Index column) const {
+  const ConstraintSpace& space = *at(column).space;
+  return {.k = k_,
+          .M = space.M(),
+          .stride = space.M_stride(),
+          .t = t_.data() + column * k_,
+          .lower = lower_.data() + column * k_,
+          .upper = upper_.data() + column * k_,
+          .bottom = bottom_.data() + column * k_,
+          .ceiling = ceiling_.data() + column * k_,
+          .lengths = space.lengths(),
+          .size = size_[at_index(column)]};
+}
+
 void ActiveSetEngine::find_sets(std::span<DualState> states) {
   std::vector<DualProgram> programs(at_index(columns_));
-  Index most = 0;
   for (Index j = 0; j < columns_; ++j) {
-    const ConstraintSpace& space = *at(j).space;
-    programs[at_index(j)] = {.k = k_,
-                             .M = space.M(),
-                             .stride = space.M_stride(),
-                             .t = t_.data() + j * k_,
-                             .lower = lower_.data() + j * k_,
-                             .upper = upper_.data() + j * k_,
-                             .bottom = bottom_.data() + j * k_,
-                             .ceiling = ceiling_.data() + j * k_,
-                             .lengths = space.lengths(),
-                             .size = size_[at_index(j)]};
-    most = std::max(most, n_ - space.equalities());
+    programs[at_index(j)] = dual_program(j);
+    most_ = std::max(most_, n_ - at(j).space->equalities());
     auto& side = states[at_index(j)].side;
     side.resize(at_index(k_));
     for (Index i = 0; i < k_; ++i) {
-      const double length = space.lengths()[i];
+      const double length = at(j).space->lengths()[i];
       ceiling_(i, j) = upper_(i, j) + rounding_of_row(size_[at_index(j)], length, upper_(i, j));
       bottom_(i, j) = lower_(i, j) - rounding_of_row(size_[at_index(j)], length, lower_(i, j));
       if (side[at_index(i)] == 0 && lower_(i, j) == upper_(i, j)) side[at_index(i)] = 1;
     }
   }
-  PrimalDual(k_, most).run(programs, states);
+  PrimalDual(k_, most_).run(programs, states);
   std::optional<GoldfarbIdnani> safeguard;
   for (std::size_t j = 0; j < states.size(); ++j) {
     if (states[j].outcome == DualState::Outcome::Solved) continue;
-    if (!safeguard) safeguard.emplace(k_, most);
+    if (!safeguard) safeguard.emplace(k_, most_, dependent_);
     safeguard->run(programs[j], states[j]);
   }
 }
@@ -244,10 +261,13 @@ void ActiveSetEngine::add_correction(const Run& run, std::span<const DualState> 
   DenseMatrix c_E(p_, run.count);
   DenseMatrix c_I = DenseMatrix::Zero(k_, run.count);
   std::vector<const DualState*> columns;
+  columns.reserve(at_index(run.count));
+  const DualState empty;  // for a column whose set means nothing
   for (Index c = 0; c < run.count; ++c) {
     const Index j = run.first + c;
     const VectorsView data = at(j).vectors();
-    const DualState& state = states[at_index(j)];
+    const bool solved = states[at_index(j)].outcome == DualState::Outcome::Solved;
+    const DualState& state = solved ? states[at_index(j)] : empty;
     columns.push_back(&state);
     a.col(c) =
         -(products_.Px.col(j) + data.q + products_.Aty.col(j) + products_.Gtz.col(j) + point.z_box.col(j));
@@ -264,7 +284,75 @@ void ActiveSetEngine::add_correction(const Run& run, std::span<const DualState> 
   split_multipliers(run, states);
 }
 
-void ActiveSetEngine::measure_margin(const Run& run, std::span<const DualState> states) {
+void ActiveSetEngine::correct(const Run& run, std::span<DualState> state) {
+  for (int round = 0; round < most_refinements; ++round) {
+    const double before = residuals[at_index(run.first)].worst();
+    add_correction(run, state);
+    check(run);
+    if (!(residuals[at_index(run.first)].worst() < 0.5 * before)) return;
+  }
+}
+
+/// Where the unconstrained minimiser is far away, values of rows that were computed from it cannot tell right signs
+/// from wrong. From here on the point itself is the origin: values come from the user's data, and the set changes
+/// by steps from them.
+void ActiveSetEngine::mend(Index column, DualState& state) {
+  const Run run{column, 1};
+  // add_correction and its like index states by column.
+  const std::span<DualState> states(&state - column, at_index(column) + 1);
+  GoldfarbIdnani pivots(k_, most_, dependent_);
+  Vector values(k_);
+  for (int attempt = 0; attempt < most_mends; ++attempt) {
+    correct(run, states);
+    if (residuals[at_index(column)].below(good_enough)) return;
+    if (drop_wrong_signs(column, state)) continue;
+    DualProgram local = dual_program(column);
+    local.size = std::sqrt(std::max(0.0, point.x.col(column).dot(products_.Px.col(column))));
+    for (Index i = 0; i < k_; ++i) {
+      values[i] = i < m_ ? products_.Gx(i, column) : point.x(bounded_[at_index(i - m_)], column);
+      const double size = row_size(column, i);
+      ceiling_(i, column) = upper_(i, column) + rounding * (size + std::abs(upper_(i, column)));
+      bottom_(i, column) = lower_(i, column) - rounding * (size + std::abs(lower_(i, column)));
+    }
+    DualState before = state;
+    pivots.resume(local, state, lambda_.col(column).data(), values.data());
+    if (state.outcome != DualState::Outcome::Solved) {
+      if (state.outcome == DualState::Outcome::Stalled) state = std::move(before);
+      return;
+    }
+    lambda_.col(column).setZero();
+    for (std::size_t s = 0; s < state.rows.size(); ++s) lambda_(state.rows[s], column) = state.lambda[s];
+    split_multipliers(run, states);
+    check(run);
+  }
+}
+
+double ActiveSetEngine::row_size(Index column, Index row) const {
+  const auto x = point.x.col(column);
+  if (row >= m_) return std::abs(x[bounded_[at_index(row - m_)]]);
+  return at(column).matrices.G_rows().col(row).cwiseAbs().dot(x.cwiseAbs());
+}
+
+bool ActiveSetEngine::drop_wrong_signs(Index column, DualState& state) {
+  const DualProgram program = dual_program(column);
+  bool dropped = false;
+  double largest = 0;
+  for (const Index row : state.rows)
+    largest = std::max(largest, std::abs(lambda_(row, column)) * program.lengths[row]);
+  for (const Index row : state.rows) {
+    std::int8_t& side = state.side[at_index(row)];
+    if (program.fixed(row) || side * lambda_(row, column) * program.lengths[row] >= -rounding * largest) continue;
+    side = 0;
+    lambda_(row, column) = 0;
+    dropped = true;
+  }
+  if (!dropped) return false;
+  state.list_rows();
+  if (!factorise_rows(program, state)) state.outcome = DualState::Outcome::Stalled;
+  return dropped;
+}
+
+void ActiveSetEngine::measure_margin(const Run& run) {
   const double* lengths = at(run.first).space->lengths();
   for (Index j = run.first; j < run.first + run.count; ++j) {
     double smallest = infinite;
@@ -278,7 +366,6 @@ void ActiveSetEngine::measure_margin(const Run& run, std::span<const DualState> 
     const double size = size_[at_index(j)];
     margin[at_index(j)] = size > 0 ? smallest / size : smallest;  // (G1)
   }
-  (void)states;
 }
 
 Point ActiveSetEngine::proof(Index column, const DualState& state) const {

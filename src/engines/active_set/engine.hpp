@@ -17,6 +17,7 @@ struct Instance {
   const double* h = nullptr;
   const double* lb = nullptr;
   const double* ub = nullptr;
+  const double* pull = nullptr;  // taken off q where the set is searched, but not in residuals; null: zero
 
   [[nodiscard]] VectorsView vectors() const;
 };
@@ -42,6 +43,7 @@ class ActiveSetEngine {
  public:
   /// `bounded`: the variables that have a bound in any instance.
   ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded);
+  ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded, double dependent);
 
   /// Begins at the sets in `states`, and says there what became of each.
   void run(std::span<DualState> states);
@@ -67,11 +69,18 @@ class ActiveSetEngine {
   void check(const Run& run);
   void refine(const Run& run, std::span<const DualState> states);
   void add_correction(const Run& run, std::span<const DualState> states);
-  void measure_margin(const Run& run, std::span<const DualState> states);
+  [[nodiscard]] DualProgram dual_program(Index column) const;
+  void mend(Index column, DualState& state);
+  [[nodiscard]] bool drop_wrong_signs(Index column, DualState& state);
+  [[nodiscard]] double row_size(Index column, Index row) const;
+  void correct(const Run& run, std::span<DualState> state);
+  void measure_margin(const Run& run);
 
   std::span<const Instance> instances_;
   const std::vector<Index>& bounded_;
   Index n_, m_, p_, k_, columns_;
+  double dependent_;  // see GoldfarbIdnani
+  Index most_ = 0;  // rows of I that can be independent
   std::vector<Run> runs_;
   DenseMatrix lower_, upper_, bottom_, ceiling_, t_, lambda_;
   Products products_;

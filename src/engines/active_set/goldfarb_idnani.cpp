@@ -7,7 +7,6 @@
 namespace altdiff::detail {
 
 namespace {
-constexpr double dependent = 1e-11;      // share of a row's squared length that S leaves of it
 constexpr double only_rounding = 1e-9;   // a relative violation that a dependent row may have
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr int most_restarts = 4;
@@ -15,18 +14,18 @@ constexpr int most_restarts = 4;
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
-GoldfarbIdnani::GoldfarbIdnani(Index k, Index most)
-    : most_(std::min(k, most)), R_(most_, most_), lambda_(most_ + 1), l_(most_), r_(most_), v_(k), ignored_(at(k)) {
+GoldfarbIdnani::GoldfarbIdnani(Index k, Index most, double dependent)
+    : most_(std::min(k, most)), dependent_(dependent), R_(most_, most_), lambda_(most_ + 1), l_(most_), r_(most_), v_(k), ignored_(at(k)) {
   rows_.reserve(at(most_));
 }
 
 void GoldfarbIdnani::run(const DualProgram& program, DualState& state) {
-  const int most_changes = 50 + 10 * static_cast<int>(program.k + most_);
+  const int most = most_changes(program);
   state.outcome = DualState::Outcome::Stalled;
   std::ranges::fill(ignored_, 0);
   for (int restart = 0; restart < most_restarts; ++restart) {
     begin(program, state);
-    if (!pivot_until_feasible(program, state, most_changes)) return;
+    if (!pivot_until_feasible(program, state, most)) return;
     if (confirm(program, state)) {
       state.outcome = DualState::Outcome::Solved;
       return;
@@ -34,7 +33,34 @@ void GoldfarbIdnani::run(const DualProgram& program, DualState& state) {
   }
 }
 
+void GoldfarbIdnani::resume(const DualProgram& program, DualState& state, const double* lambda, const double* v) {
+  state.outcome = DualState::Outcome::Stalled;
+  std::ranges::fill(ignored_, 0);
+  take_rows(program, state);
+  for (Index s = 0; s < count(); ++s) lambda_[s] = lambda[rows_[at(s)]];
+  v_ = Eigen::Map<const Vector>(v, program.k);
+  if (!pivot_until_feasible(program, state, state.changes + most_changes(program))) return;
+  state.list_rows();
+  state.lambda.assign(state.rows.size(), 0);
+  for (Index s = 0; s < count(); ++s) {
+    const auto place = std::ranges::lower_bound(state.rows, rows_[at(s)]) - state.rows.begin();
+    state.lambda[at(place)] = lambda_[s];
+  }
+  if (factorise_rows(program, state)) state.outcome = DualState::Outcome::Solved;
+}
+
+int GoldfarbIdnani::most_changes(const DualProgram& program) {
+  return 50 + 20 * static_cast<int>(program.k);
+}
+
 void GoldfarbIdnani::begin(const DualProgram& program, DualState& state) {
+  take_rows(program, state);
+  take_dual_feasible_part(program, state);
+  v_ = Eigen::Map<const Vector>(program.t, program.k);
+  add_columns(program, 1, lambda_.data());
+}
+
+void GoldfarbIdnani::take_rows(const DualProgram& program, DualState& state) {
   rows_.clear();
   const auto take = [&](Index i) {
     if (count() >= most_ || !append(program, i, find_direction(program, i))) state.side[at(i)] = 0;
@@ -43,9 +69,6 @@ void GoldfarbIdnani::begin(const DualProgram& program, DualState& state) {
     if (state.side[at(i)] != 0 && program.fixed(i)) take(i);
   for (Index i = 0; i < program.k; ++i)
     if (state.side[at(i)] != 0 && !program.fixed(i)) take(i);
-  take_dual_feasible_part(program, state);
-  v_ = Eigen::Map<const Vector>(program.t, program.k);
-  add_columns(program, 1, lambda_.data());
 }
 
 void GoldfarbIdnani::take_dual_feasible_part(const DualProgram& program, DualState& state) {
@@ -72,11 +95,11 @@ void GoldfarbIdnani::solve_multipliers(const DualProgram& program, const DualSta
   R.transpose().solveInPlace(lambda);
 }
 
-bool GoldfarbIdnani::pivot_until_feasible(const DualProgram& program, DualState& state, int most_changes) {
+bool GoldfarbIdnani::pivot_until_feasible(const DualProgram& program, DualState& state, int most) {
   for (;;) {
-    const Index row = most_violated(program);
+    const Index row = most_violated(program, state);
     if (row < 0) return true;
-    if (state.changes >= most_changes) return false;
+    if (state.changes >= most) return false;
     switch (enter(program, state, row)) {
       case Step::Entered:
         break;
@@ -90,12 +113,13 @@ bool GoldfarbIdnani::pivot_until_feasible(const DualProgram& program, DualState&
   }
 }
 
-Index GoldfarbIdnani::most_violated(const DualProgram& program) const {
+Index GoldfarbIdnani::most_violated(const DualProgram& program, const DualState& state) const {
   Index worst = -1;
   double largest = 0;
   for (Index i = 0; i < program.k; ++i) {
     const double excess = std::max(v_[i] - program.ceiling[i], program.bottom[i] - v_[i]);
-    if (excess <= largest * program.lengths[i] || ignored_[at(i)] != 0) continue;
+    // The product is NaN for a row that no multiplier can move: it is never chosen.
+    if (!(excess > largest * program.lengths[i]) || ignored_[at(i)] != 0 || state.side[at(i)] != 0) continue;
     largest = excess / program.lengths[i];
     worst = i;
   }
@@ -110,7 +134,7 @@ GoldfarbIdnani::Step GoldfarbIdnani::enter(const DualProgram& program, DualState
   for (;;) {
     const double left = find_direction(program, row);
     const double violation = side * (v_[row] - limit);
-    const bool moves = count() < most_ && left > dependent * length * length;
+    const bool moves = count() < most_ && left > dependent_ * length * length;
     const double full = moves ? violation / left : infinite;
     const auto [step, place] = blocking(program, state, side);
     if (std::isinf(full) && place < 0) {
@@ -193,7 +217,7 @@ void GoldfarbIdnani::add_columns(const DualProgram& program, double factor, cons
 
 bool GoldfarbIdnani::append(const DualProgram& program, Index row, double left) {
   const double length = program.lengths[row];
-  if (!(left > dependent * length * length)) return false;
+  if (!(left > dependent_ * length * length)) return false;
   const Index size = count();
   R_.row(size).head(size) = l_.head(size);
   R_(size, size) = std::sqrt(left);
@@ -239,7 +263,7 @@ bool GoldfarbIdnani::confirm(const DualProgram& program, DualState& state) {
     if (!right_sign(program, row, state.side[at(row)], state.lambda[s], largest)) return false;
   }
   row_values(program, state, v_.data());
-  return most_violated(program) < 0;
+  return most_violated(program, state) < 0;
 }
 
 }  // namespace altdiff::detail

@@ -34,6 +34,7 @@ PrimalDual::Lane PrimalDual::entered(const DualProgram& program, DualState& stat
   state.rows.reserve(k);
   state.lambda.reserve(static_cast<std::size_t>(std::min(program.k, most_)));
   state.list_rows();
+  state.outcome = DualState::Outcome::Stalled;
   return {.program = &program, .state = &state, .fewest_wrong = std::numeric_limits<int>::max()};
 }
 
