@@ -12,7 +12,7 @@ namespace {
 
 constexpr Index shared_width = 32;
 constexpr Index own_numbers = 1 << 15;  // of spaces that are in use together: they fit into the second cache
-constexpr double exact_enough = 1e-15;  // a residual relative to the right-hand side that is only rounding
+constexpr double exact_enough = 1e-14;  // a correction, relative to what it corrects, that is only rounding
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -72,30 +72,24 @@ void BatchLinearisation::solve_columns(Columns& columns) const {
     for (std::size_t i = 0; i < bounded.size(); ++i) z_box.row(bounded[i]) = c_I.row(m + static_cast<Index>(i));
   };
   spread_bounds();
-  const double size = std::max({norm(columns.x), norm(columns.y), norm(columns.z), norm(columns.z_box)});
-  double before = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < columns.refinements; ++round) {
+  double last = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < columns.refinements && last > exact_enough * norm(a); ++round) {
     Products products(a.rows(), m, c_E.rows(), count);
     products.compute(columns.instance, 0, a, c_E, c_I.topRows(m));
-    const DenseMatrix u = a;
-    const DenseMatrix v_E = c_E;
+    DenseMatrix du = -(columns.x + products.Px + products.Aty + products.Gtz + z_box);
+    DenseMatrix dv_E = -(columns.y + products.Ax);
     const DenseMatrix v_I = c_I;
-    a = -(columns.x + products.Px + products.Aty + products.Gtz + z_box);
-    const double after = norm(a);
-    c_E = -(columns.y + products.Ax);
-    read_rows(columns.z + products.Gx, columns.z_box + u);
-    if (after > exact_enough * size && after < 0.9 * before) {
-      solve_kkt(*columns.instance.space, columns.states, a, c_E, c_I);
-      a += u;
-      c_E += v_E;
-      c_I += v_I;
-      before = after;
-    } else {
-      a = u;
-      c_E = v_E;
+    read_rows(columns.z + products.Gx, columns.z_box + a);
+    solve_kkt(*columns.instance.space, columns.states, du, dv_E, c_I);
+    const bool converges = norm(du) < 2 * last;
+    last = norm(du);
+    if (!converges) {
       c_I = v_I;
-      round = columns.refinements;
+      break;
     }
+    a += du;
+    c_E += dv_E;
+    c_I += v_I;
     spread_bounds();
   }
   columns.x = a;

@@ -23,7 +23,7 @@ using namespace detail;
 using Clock = std::chrono::steady_clock;
 
 constexpr double degenerate_margin = 1e-9;
-constexpr int few_refinements = 3;
+constexpr int few_refinements = 8;
 constexpr int many_refinements = 30;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
@@ -310,7 +310,7 @@ class BatchSolver {
     rest.time_limit = std::max(settings_.time_limit - elapsed(), 1e-9);
     const QuadraticProgram<DenseMatrix> qp = program_of(instance);
     Point start = known_start(i);
-    if (active_set()) {
+    if (active_set() && is_convex(normalised(qp).P)) {
       if (Proximal found = solve_proximal(instance, result_->bounded); found.found()) {
         start = {.x = found.point.x, .y = found.point.y, .z = found.point.z, .z_box = found.point.z_box};
         Settings only_finish = rest;

@@ -1,5 +1,6 @@
 #include "engines/active_set/constraint_space.hpp"
 
+#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,27 +11,21 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double follows = 1e-13;       // an equality whose pivot falls below this share follows from others
+constexpr double follows = 1e-12;          // the sine of an angle below which an equality follows from others
+constexpr double doubtful = 1e-9;          // a pivot of M_EE, relative to its diagonal, that asks for a closer look
+constexpr double unmovable = 2e-14;        // share of a row's squared length that the equalities leave of it
 constexpr double nearly_singular = 1e-13;  // of P's pivots, relative to its diagonal
 
-/// Rows of a positive semidefinite matrix that do not follow from those before them.
-std::vector<Index> independent_rows(const ConstBlock& M) {
-  std::vector<Index> kept;
-  DenseMatrix factor = DenseMatrix::Zero(M.rows(), M.rows());  // row by row, over the kept ones
-  for (Index i = 0; i < M.rows(); ++i) {
-    double pivot = M(i, i);
-    for (std::size_t s = 0; s < kept.size(); ++s) {
-      const auto column = static_cast<Index>(s);
-      const Index j = kept[s];
-      const double sum = M(i, j) - factor.row(i).head(column).dot(factor.row(j).head(column));
-      factor(i, column) = sum / factor(j, column);
-      pivot -= factor(i, column) * factor(i, column);
-    }
-    if (pivot > follows * M(i, i)) {
-      factor(i, static_cast<Index>(kept.size())) = std::sqrt(pivot);
-      kept.push_back(i);
-    }
-  }
+/// Columns that do not follow from the others. An orthogonal factorisation, because the Gram matrix squares the angle
+/// between two of them: at 1e-7 it could not tell parallel from not.
+std::vector<Index> independent_columns(const DenseMatrix& X) {
+  Vector norms = X.colwise().norm();
+  for (double& norm : norms) norm = norm > 0 ? norm : 1;
+  Eigen::ColPivHouseholderQR<DenseMatrix> qr(X * norms.cwiseInverse().asDiagonal());
+  qr.setThreshold(follows);
+  const auto& order = qr.colsPermutation().indices();
+  std::vector<Index> kept(order.data(), order.data() + qr.rank());
+  std::ranges::sort(kept);
   return kept;
 }
 
@@ -47,10 +42,11 @@ ConstraintSpace::ConstraintSpace(const MatricesView& data, const std::vector<Ind
       lengths_(M_ + stride_M_ * (p_ + k_)) {
   stack(data, bounded);
   if (!sweep()) return;
-  if (!eliminate_equalities()) {
-    keep_independent_equalities();
+  if (!eliminate_equalities(doubtful)) {
+    kept_ = independent_columns(data.A_rows());
+    p_ = static_cast<Index>(kept_.size());
     stack(data, bounded);
-    if (!sweep() || !eliminate_equalities()) return;
+    if (!sweep() || !eliminate_equalities(0)) return;
   }
   usable_ = true;
 }
@@ -85,28 +81,23 @@ bool ConstraintSpace::sweep() {
   return true;
 }
 
-bool ConstraintSpace::eliminate_equalities() {
+bool ConstraintSpace::eliminate_equalities(double smallest) {
   auto M = M_EI();
   auto M_II = M.bottomRightCorner(k_, k_);
   if (p_ > 0) {
     auto E = M.leftCols(p_);
     const Vector diagonal = E.diagonal();
-    if (!partial_cholesky(E) || !(E.diagonal().array().square() > follows * diagonal.array()).all())
-      return false;
+    if (!partial_cholesky(E)) return false;
+    const double pivot = (E.diagonal().array().square() / diagonal.array()).minCoeff();
+    if (!(pivot > smallest)) return false;
+    smallest_pivot_ = std::min(smallest_pivot_, pivot);
     gram(-1, W(), 1, M_II);  // (AS2)
   }
   symmetrise(M_II);
   for (Index i = 0; i < k_; ++i)
-    if (!(M_II(i, i) > follows * lengths_[i] * lengths_[i]))
+    if (!(M_II(i, i) > unmovable * lengths_[i] * lengths_[i]))
       lengths_[i] = std::numeric_limits<double>::infinity();
   return true;
-}
-
-void ConstraintSpace::keep_independent_equalities() {
-  const auto Y = Y_E();
-  const DenseMatrix M_EE = Y * Y.transpose();
-  kept_ = independent_rows(M_EE);
-  p_ = static_cast<Index>(kept_.size());
 }
 
 void ConstraintSpace::reduce(Block a, Block c_E, Block t_I) const {

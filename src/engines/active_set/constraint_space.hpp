@@ -44,7 +44,7 @@ class ConstraintSpace {
   [[nodiscard]] bool usable() const { return usable_; }
   [[nodiscard]] bool symmetric() const { return symmetric_; }   ///< P as the user gave it
   [[nodiscard]] double largest_P() const { return largest_P_; }  ///< largest absolute value
-  [[nodiscard]] double smallest_pivot() const { return smallest_pivot_; }  ///< of P, relative to its diagonal
+  [[nodiscard]] double smallest_pivot() const { return smallest_pivot_; }  ///< of P and M_EE, relative to their diagonals
   [[nodiscard]] Index inequalities() const { return k_; }
   [[nodiscard]] Index equalities() const { return p_; }  ///< those that do not follow from others
 
@@ -78,8 +78,8 @@ class ConstraintSpace {
 
   void stack(const MatricesView& data, const std::vector<Index>& bounded);
   [[nodiscard]] bool sweep();
-  [[nodiscard]] bool eliminate_equalities();
-  void keep_independent_equalities();
+  /// False if a pivot falls below the share `smallest` of its diagonal.
+  [[nodiscard]] bool eliminate_equalities(double smallest);
 
   Index n_, p_, k_, stride_T_, stride_M_;
   double* T_;                   // [L; Y_E'; Y_I']

@@ -20,6 +20,7 @@ constexpr double good_enough = 1e-11;   // a residual above is worth a look at t
 constexpr double rounding = 1e-13;       // of a row's value, relative to the size of its terms
 constexpr int most_refinements = 4;
 constexpr int most_mends = 8;
+constexpr double ill_conditioned = 1e-7;  // a pivot relative to its diagonal: solves below want refinement
 constexpr double clearly_dependent = 2e-14;
 
 std::size_t at_index(Index i) { return static_cast<std::size_t>(i); }
@@ -127,6 +128,7 @@ void ActiveSetEngine::run(std::span<DualState> states) {
       if (state.outcome == DualState::Outcome::Solved && !residuals[at_index(j)].below(good_enough)) mend(j, state);
     }
     measure_margin(run);
+    mark_ill_conditioned(run, states);
   }
 }
 
@@ -365,6 +367,22 @@ void ActiveSetEngine::measure_margin(const Run& run) {
     }
     const double size = size_[at_index(j)];
     margin[at_index(j)] = size > 0 ? smallest / size : smallest;  // (G1)
+  }
+}
+
+void ActiveSetEngine::mark_ill_conditioned(const Run& run, std::span<const DualState> states) {
+  const ConstraintSpace& space = *at(run.first).space;
+  for (Index j = run.first; j < run.first + run.count; ++j) {
+    const DualState& state = states[at_index(j)];
+    if (state.outcome != DualState::Outcome::Solved) continue;
+    const std::size_t count = state.rows.size();
+    double smallest = space.smallest_pivot();
+    for (std::size_t s = 0; s < count; ++s) {
+      const double pivot = state.factor[s * count + s];
+      const double length = space.lengths()[state.rows[s]];
+      smallest = std::min(smallest, pivot * pivot / (length * length));
+    }
+    if (smallest < ill_conditioned) refined[at_index(j)] = 1;
   }
 }
 

@@ -52,7 +52,7 @@ class ActiveSetEngine {
   std::vector<Residuals> residuals{};   ///< from the user's data
   std::vector<double> objective{};
   std::vector<double> margin{};         ///< (G1)
-  std::vector<std::uint8_t> refined{};  ///< whether rounding had to be mended
+  std::vector<std::uint8_t> refined{};  ///< whether rounding had to be mended, or derivatives will want it
 
   /// The proof that a column's constraints contradict each other.
   [[nodiscard]] Point proof(Index column, const DualState& state) const;
@@ -75,6 +75,7 @@ class ActiveSetEngine {
   [[nodiscard]] double row_size(Index column, Index row) const;
   void correct(const Run& run, std::span<DualState> state);
   void measure_margin(const Run& run);
+  void mark_ill_conditioned(const Run& run, std::span<const DualState> states);
 
   std::span<const Instance> instances_;
   const std::vector<Index>& bounded_;
