@@ -11,6 +11,7 @@ namespace altdiff::benchmarks {
 namespace {
 
 Workload workload(const benchmark::State& state) {
+  if (state.range(2) == 0) return Workload::energy(state.range(3));
   return {state.range(0), state.range(1), state.range(2), state.range(3), state.range(4) != 0};
 }
 

@@ -1,5 +1,7 @@
 #include "workloads.hpp"
 
+#include <cmath>
+
 namespace altdiff::benchmarks {
 
 namespace {
@@ -35,18 +37,45 @@ Workload::Workload(Index n, Index m, Index p, Index size, bool shared) {
     append(h, G_rows.transpose() * x + Vector::NullaryExpr(m, [&] { return uniform(generator); }));
   }
   append(x_bar, random_matrix(n, size));
-  const Index matrices = shared ? 1 : size;
+  set_fields(shared ? 1 : size);
+}
+
+Workload Workload::energy(Index size) {
+  constexpr Index hours = 24;
+  constexpr Index steps = hours - 1;
+  constexpr double limit = 0.8;
+  Workload batch;
+  batch.program = {.size = size, .n = hours, .m = 2 * steps, .p = 0};
+  append(batch.P, 2 * DenseMatrix::Identity(hours, hours));
+  DenseMatrix G_rows = DenseMatrix::Zero(hours, 2 * steps);
+  for (Index t = 0; t < steps; ++t) {
+    G_rows(t + 1, t) = G_rows(t, steps + t) = 1;
+    G_rows(t, t) = G_rows(t + 1, steps + t) = -1;
+  }
+  append(batch.G, G_rows);
+  for (Index i = 0; i < size; ++i) {
+    Vector load = 0.3 * random_matrix(hours, 1);
+    for (Index t = 0; t < hours; ++t) load[t] += 4 * std::sin(0.2618 * static_cast<double>(t));
+    append(batch.q, -2 * load);
+    append(batch.h, Vector::Constant(2 * steps, limit));
+  }
+  append(batch.x_bar, random_matrix(hours, size));
+  batch.set_fields(1);
+  return batch;
+}
+
+void Workload::set_fields(Index matrices) {
   const auto set = [&](Field field, const std::vector<double>& numbers, std::vector<double>& bar, Index count) {
     program[field].data = numbers.data();
     program[field].count = count;
     bar.resize(numbers.size());
   };
   set(Field::P, P, P_bar, matrices);
-  set(Field::q, q, q_bar, size);
+  set(Field::q, q, q_bar, program.size);
   set(Field::G, G, G_bar, matrices);
-  set(Field::h, h, h_bar, size);
+  set(Field::h, h, h_bar, program.size);
   set(Field::A, A, A_bar, matrices);
-  set(Field::b, b, b_bar, size);
+  set(Field::b, b, b_bar, program.size);
 }
 
 }  // namespace altdiff::benchmarks

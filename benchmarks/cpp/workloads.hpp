@@ -14,6 +14,16 @@ struct Workload {
   std::vector<double> P_bar{}, q_bar{}, G_bar{}, h_bar{}, A_bar{}, b_bar{};
 
   Workload(Index n, Index m, Index p, Index size, bool shared);
+  Workload(Workload&&) = default;
+
+ private:
+  Workload() = default;
+  void set_fields(Index matrices);
+
+ public:
+
+  /// Energy scheduling: min |x - load|^2, |x_{t+1} - x_t| <= limit, 24 hours an instance; the matrices are shared.
+  [[nodiscard]] static Workload energy(Index size);
 
   [[nodiscard]] BatchGradient gradient() {
     return {P_bar.data(), q_bar.data(), G_bar.data(), h_bar.data(), A_bar.data(), b_bar.data(), nullptr, nullptr};

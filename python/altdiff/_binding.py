@@ -28,15 +28,16 @@ class NativeBatch(Protocol):
     def report(self) -> dict[str, Any]: ...
     @property
     def all_solved(self) -> bool: ...
-    def part(self, index: int) -> Array: ...
+    def part(self, index: int, batched: bool) -> Array: ...
     def vjp(
         self,
         bars: tuple[int, ...],
-        gradients: tuple[int, ...],
+        wanted: list[int],
+        batched: tuple[bool, ...],
         missing: float,
         unless_solved: bool,
         num_threads: int,
-    ) -> None: ...
+    ) -> list[Array]: ...
     def jvp(
         self,
         tangents: tuple[int, ...],

@@ -42,19 +42,26 @@ class DenseBatch:
 
     def part(self, name: str) -> Array:
         """A new array with x, y, z or z_box."""
-        array = self.native.part(_PARTS[name])
         batch = self.problem.layout.batch
-        return array if len(batch) == 1 else array.reshape((*batch, array.shape[1]))
+        array = self.native.part(_PARTS[name], batch != ())
+        return array if len(batch) <= 1 else array.reshape((*batch, array.shape[-1]))
 
     def report(self) -> dict[str, NDArray[Any]]:
         """New arrays with what became of each instance."""
         return {name: value.reshape(self.problem.batch) for name, value in self.native.report.items()}
 
     def pull_back(
-        self, bars: tuple[int, ...], gradients: tuple[int, ...], missing: float, only_solved: bool
-    ) -> None:
-        """Writes gradients to addresses, from cotangents (in the order of COTANGENTS) at addresses."""
-        self.native.vjp(bars, gradients, missing, only_solved, self.num_threads)
+        self, bars: tuple[int, ...], wanted: list[int], missing: float, only_solved: bool
+    ) -> list[Array]:
+        """New arrays with the gradients of the wanted fields (by their place in FIELDS).
+
+        The cotangents lie at the addresses `bars`, in the order of COTANGENTS.
+        """
+        layout = self.problem.layout
+        arrays = self.native.vjp(bars, wanted, layout.batched, missing, only_solved, self.num_threads)
+        if len(layout.batch) > 1:
+            return [a.reshape(layout.used[FIELDS[f]]) for a, f in zip(arrays, wanted, strict=True)]
+        return arrays
 
     def vjp(
         self, bars: Mapping[str, Array | None], wanted: tuple[str, ...], missing: float, only_solved: bool
@@ -62,14 +69,10 @@ class DenseBatch:
         """Gradients of the wanted fields, in the shapes that the user gave."""
         layout = self.problem.layout
         cotangents = [_contiguous(bars.get(name)) for name in COTANGENTS]
-        used = {name: shape for name, shape in layout.used.items() if name in wanted and shape is not None}
-        gradients = {name: np.empty(shape) for name, shape in used.items()}
-        self.pull_back(
-            tuple(0 if bar is None else bar.ctypes.data for bar in cotangents),
-            tuple(gradients[name].ctypes.data if name in gradients else 0 for name in FIELDS),
-            missing,
-            only_solved,
-        )
+        addresses = tuple(0 if bar is None else bar.ctypes.data for bar in cotangents)
+        places = [f for f, name in enumerate(FIELDS) if name in wanted and layout.used[name] is not None]
+        arrays = self.pull_back(addresses, places, missing, only_solved)
+        gradients = {FIELDS[f]: array for f, array in zip(places, arrays, strict=True)}
         return {name: self._gradient(name, gradients.get(name)) for name in wanted}
 
     def _gradient(self, name: str, value: Array | None) -> Block:

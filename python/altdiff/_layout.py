@@ -61,6 +61,11 @@ class Layout:
         return tuple(0 if array is None else array.ctypes.data for array in self.places)
 
     @cached_property
+    def batched(self) -> tuple[bool, ...]:
+        """Which fields have batch dimensions."""
+        return tuple(self.leads.get(name, ()) != () for name in FIELDS)
+
+    @cached_property
     def core_sizes(self) -> tuple[int, int, int, int]:
         """Instances, n, m and p, in the core's order."""
         return self.instances, self.sizes["n"], self.sizes["m"], self.sizes["p"]

@@ -2,10 +2,14 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <vector>
 
+#include "batch/memory.hpp"
 #include "bindings.hpp"
 
 namespace nb = nanobind;
@@ -28,15 +32,47 @@ T* at_address(Address address) {
   return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-/// A new array of numpy's, with memory of its own.
+using Shape = std::vector<std::size_t>;
+
+std::size_t size_of(const Shape& shape) {
+  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+}
+
+/// A new array of numpy's, in memory that goes back to the core with it.
+struct NewArray {
+  double* data;
+  nb::object array;
+
+  explicit NewArray(const Shape& shape) {
+    auto memory = std::make_unique<detail::Memory>(static_cast<Index>(size_of(shape)));
+    data = memory->data();
+    const nb::capsule owner(memory.release(), [](void* p) noexcept { delete static_cast<detail::Memory*>(p); });
+    array = nb::cast(nb::ndarray<nb::numpy, double>(data, shape.size(), shape.data(), owner));
+  }
+};
+
 template <class T, class Source>
-nb::object copied(const Source* source, std::initializer_list<std::size_t> shape) {
-  std::size_t size = 1;
-  for (const std::size_t extent : shape) size *= extent;
+nb::object copied(const Source* source, std::size_t size) {
   auto* data = new T[std::max<std::size_t>(size, 1)];
   const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<T*>(p); });
   std::transform(source, source + size, data, [](Source value) { return static_cast<T>(value); });
-  return nb::cast(nb::ndarray<nb::numpy, T>(data, shape, owner));
+  return nb::cast(nb::ndarray<nb::numpy, T>(data, {size}, owner));
+}
+
+/// The shape of a field's array, or arrays.
+Shape shape_of(const BatchProgram& program, Field field, bool batched) {
+  const auto n = static_cast<std::size_t>(program.n);
+  const auto m = static_cast<std::size_t>(program.m);
+  const auto p = static_cast<std::size_t>(program.p);
+  Shape shape;
+  if (batched) shape.push_back(static_cast<std::size_t>(program[field].count));
+  if (field == Field::P) shape.insert(shape.end(), {n, n});
+  if (field == Field::G) shape.insert(shape.end(), {m, n});
+  if (field == Field::A) shape.insert(shape.end(), {p, n});
+  if (field == Field::h) shape.push_back(m);
+  if (field == Field::b) shape.push_back(p);
+  if (field == Field::q || field == Field::lb || field == Field::ub) shape.push_back(n);
+  return shape;
 }
 
 BatchProgram program_at(Index size, Index n, Index m, Index p, const Addresses<8>& fields,
@@ -74,27 +110,29 @@ DenseBatch* solve_dense(Index size, Index n, Index m, Index p, const Addresses<8
   return batch.release();
 }
 
-nb::object part(const DenseBatch& batch, int index) {
+nb::object part(const DenseBatch& batch, int index, bool batched) {
   const PointBlock& point = batch.solution.point;
   const std::array parts{&point.x, &point.y, &point.z, &point.z_box};
   const DenseMatrix& block = *parts.at(static_cast<std::size_t>(index));
-  return copied<double>(block.data(),
-                        {static_cast<std::size_t>(block.cols()), static_cast<std::size_t>(block.rows())});
+  const auto rows = static_cast<std::size_t>(block.rows());
+  const NewArray target(batched ? Shape{static_cast<std::size_t>(block.cols()), rows} : Shape{rows});
+  std::copy_n(block.data(), block.size(), target.data);
+  return target.array;
 }
 
 nb::dict report(const DenseBatch& batch) {
   const BatchSolution& solution = batch.solution;
   const std::size_t size = solution.status.size();
   nb::dict result;
-  result["objective"] = copied<double>(solution.objective.data(), {size});
-  result["status"] = copied<std::int64_t>(solution.status.data(), {size});
-  result["iterations"] = copied<std::int64_t>(solution.iterations.data(), {size});
-  result["primal_residual"] = copied<double>(solution.primal_residual.data(), {size});
-  result["dual_residual"] = copied<double>(solution.dual_residual.data(), {size});
-  result["duality_gap"] = copied<double>(solution.duality_gap.data(), {size});
-  result["degenerate"] = copied<bool>(solution.degenerate.data(), {size});
-  result["unique"] = copied<bool>(solution.unique.data(), {size});
-  result["margin"] = copied<double>(solution.margin.data(), {size});
+  result["objective"] = copied<double>(solution.objective.data(), size);
+  result["status"] = copied<std::int64_t>(solution.status.data(), size);
+  result["iterations"] = copied<std::int64_t>(solution.iterations.data(), size);
+  result["primal_residual"] = copied<double>(solution.primal_residual.data(), size);
+  result["dual_residual"] = copied<double>(solution.dual_residual.data(), size);
+  result["duality_gap"] = copied<double>(solution.duality_gap.data(), size);
+  result["degenerate"] = copied<bool>(solution.degenerate.data(), size);
+  result["unique"] = copied<bool>(solution.unique.data(), size);
+  result["margin"] = copied<double>(solution.margin.data(), size);
   return result;
 }
 
@@ -102,10 +140,17 @@ bool all_solved(const DenseBatch& batch) {
   return std::ranges::all_of(batch.solution.status, [](Status status) { return status == Status::Solved; });
 }
 
-void pull_back(const DenseBatch& batch, const Addresses<5>& bars, const Addresses<8>& gradients, double missing,
-               bool unless_solved, int num_threads) {
+/// Gradients of the fields in `wanted`, in order; those in `batched` with a leading dimension.
+nb::list pull_back(const DenseBatch& batch, const Addresses<5>& bars, const std::vector<int>& wanted,
+                   const std::array<bool, 8>& batched, double missing, bool unless_solved, int num_threads) {
   BatchGradient targets{};
-  std::ranges::transform(gradients, targets.begin(), &at_address<double>);
+  nb::list arrays;
+  for (const int f : wanted) {
+    const auto place = static_cast<std::size_t>(f);
+    const NewArray target(shape_of(batch.program, static_cast<Field>(f), batched.at(place)));
+    targets.at(place) = target.data;
+    arrays.append(target.array);
+  }
   const nb::gil_scoped_release no_gil;
   vjp(batch.program, batch.solution,
       {.x = at_address(bars[0]),
@@ -114,6 +159,7 @@ void pull_back(const DenseBatch& batch, const Addresses<5>& bars, const Addresse
        .z_box = at_address(bars[3]),
        .objective = at_address(bars[4])},
       targets, {.value = missing, .unless_solved = unless_solved}, num_threads);
+  return arrays;
 }
 
 void push_forward(const DenseBatch& batch, const Addresses<8>& tangents, const std::array<Index, 8>& counts,
@@ -140,10 +186,10 @@ void write_jacobian(const DenseBatch& batch, const std::string& field, Address t
 
 void bind_dense_batch(nb::module_& module) {
   nb::class_<DenseBatch>(module, "DenseBatch", "A solved batch of dense programs")
-      .def("part", &part, "index"_a)
+      .def("part", &part, "index"_a, "batched"_a)
       .def_prop_ro("report", &report)
       .def_prop_ro("all_solved", &all_solved)
-      .def("vjp", &pull_back, "bars"_a, "gradients"_a, "missing"_a, "unless_solved"_a, "num_threads"_a)
+      .def("vjp", &pull_back, "bars"_a, "wanted"_a, "batched"_a, "missing"_a, "unless_solved"_a, "num_threads"_a)
       .def("jvp", &push_forward, "tangents"_a, "counts"_a, "targets"_a, "missing"_a, "unless_solved"_a,
            "num_threads"_a)
       .def("jacobian", &write_jacobian, "field"_a, "target"_a, "missing"_a, "unless_solved"_a, "num_threads"_a);

@@ -36,15 +36,10 @@ void set_column(PointBlock& block, Index i, double value) {
   block.z_box.col(i).setConstant(value);
 }
 
-bool finite_column(const PointBlock& block, Index i) {
-  return all_finite(block.x.col(i).data(), block.x.rows()) && all_finite(block.y.col(i).data(), block.y.rows()) &&
-         all_finite(block.z.col(i).data(), block.z.rows()) &&
-         all_finite(block.z_box.col(i).data(), block.z_box.rows());
-}
-
-bool zero_column(const PointBlock& block, Index i) {
-  return block.x.col(i).isZero(0) && block.y.col(i).isZero(0) && block.z.col(i).isZero(0) &&
-         block.z_box.col(i).isZero(0);
+/// The sum of the absolute values of a cotangent: zero if it is, not finite if one of its numbers is not.
+double size_of(const double* block, Index rows, Index i) {
+  if (block == nullptr) return 0;
+  return Eigen::Map<const Vector>(block + i * rows, rows).cwiseAbs().sum();
 }
 
 DenseMatrix active_bounds(const BatchProgram& program, const BatchLinearisation& linearisation,
@@ -79,8 +74,10 @@ Pullback read_cotangents(const BatchProgram& program, const BatchSolution& solut
   if (bar.objective != nullptr) pull.objective_bar = Eigen::Map<const Vector>(bar.objective, size);
   const auto objective_bar = [&](Index i) { return bar.objective != nullptr ? bar.objective[i] : 0; };
   for (Index i = 0; i < size; ++i) {
-    const bool none = zero_column(pull.bar, i);
-    const bool finite = finite_column(pull.bar, i) && std::isfinite(objective_bar(i));
+    const double weight = size_of(bar.x, program.n, i) + size_of(bar.y, program.p, i) +
+                        size_of(bar.z, program.m, i) + size_of(bar.z_box, program.n, i);
+    const bool none = weight == 0;
+    const bool finite = std::isfinite(weight) && std::isfinite(objective_bar(i));
     const bool known = differentiable(solution, i, missing);
     if (!none && finite && known) continue;
     pull.wanted[at(i)] = 0;

@@ -10,7 +10,8 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr Index columns_at_once = 64;  // of a shared matrix's gradient: one task
+constexpr Index columns_at_once = 32;    // of a shared matrix's gradient: one task
+constexpr Index instances_at_once = 16;  // with matrices of their own: one task
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -29,11 +30,11 @@ std::vector<std::vector<Index>> users(const BatchProgram& program, const BatchFi
   return lists;
 }
 
-/// One instance: a sum of two outer products, written once.
-void write_outer(const OuterProducts& sum, Index instance, double* target) {
+/// One instance: some columns of a sum of two outer products, written once.
+void write_outer(const OuterProducts& sum, Index instance, Index first, Index count, double* target) {
   const double* a = sum.left.data() + instance * sum.rows();
   const double* b = sum.other_left.data() + instance * sum.rows();
-  for (Index j = 0; j < sum.columns(); ++j) {
+  for (Index j = first; j < first + count; ++j) {
     const double factor = sum.right(j, instance);
     const double other = sum.other_right(j, instance);
     double* column = target + j * sum.rows();
@@ -41,16 +42,15 @@ void write_outer(const OuterProducts& sum, Index instance, double* target) {
   }
 }
 
-/// All instances: products over the batch, some columns of the target a task.
-void write_product(const OuterProducts& sum, double* target, int threads) {
-  const Index tasks = (sum.columns() + columns_at_once - 1) / columns_at_once;
-  parallel_for(tasks, threads, [&](Index task) {
-    const Index first = task * columns_at_once;
-    const Index count = std::min(columns_at_once, sum.columns() - first);
-    Eigen::Map<DenseMatrix> block(target + first * sum.rows(), sum.rows(), count);
-    multiply(Op::None, Op::Transpose, 1, sum.left, sum.right.middleRows(first, count), 0, block);
-    multiply(Op::None, Op::Transpose, 1, sum.other_left, sum.other_right.middleRows(first, count), 1, block);
-  });
+/// All instances: some columns of the products over the batch.
+void write_columns(const OuterProducts& sum, Index first, Index count, double* target) {
+  if (sum.left.cols() == 1) {
+    write_outer(sum, 0, first, count, target);
+    return;
+  }
+  Eigen::Map<DenseMatrix> block(target + first * sum.rows(), sum.rows(), count);
+  multiply(Op::None, Op::Transpose, 1, sum.left, sum.right.middleRows(first, count), 0, block);
+  multiply(Op::None, Op::Transpose, 1, sum.other_left, sum.other_right.middleRows(first, count), 1, block);
 }
 
 /// Some instances.
@@ -59,26 +59,49 @@ void write_some(const OuterProducts& sum, const std::vector<Index>& instances, d
   const DenseMatrix right = sum.right(Eigen::all, instances);
   const DenseMatrix other_left = sum.other_left(Eigen::all, instances);
   const DenseMatrix other_right = sum.other_right(Eigen::all, instances);
-  write_product({left, right, other_left, other_right}, target, 1);
+  write_columns({left, right, other_left, other_right}, 0, right.rows(), target);
 }
 
-/// The transposed gradient of a matrix field: column after column is row after row for the user.
-void write_matrix(const BatchProgram& program, const BatchField& field, const OuterProducts& sum, double* target,
-                  int threads) {
-  const Index entries = sum.rows() * sum.columns();
-  if (field.count == 1 && field.which == nullptr) {
-    write_product(sum, target, threads);
-  } else if (field.which == nullptr) {
-    parallel_for(program.size, threads, [&](Index i) { write_outer(sum, i, target + i * entries); });
-  } else {
-    const auto lists = users(program, field);
-    parallel_for(field.count, threads, [&](Index a) { write_some(sum, lists[at(a)], target + a * entries); });
+/// Pieces of work on all matrices together, so that no thread waits for another between two of them.
+class Tasks {
+ public:
+  explicit Tasks(const BatchProgram& program) : program_(program) {}
+
+  /// The transposed gradient of a matrix field: column after column is row after row for the user.
+  void add(const BatchField& field, const OuterProducts& sum, double* target) {
+    const Index entries = sum.rows() * sum.columns();
+    if (field.which != nullptr) {
+      const auto lists = users(program_, field);
+      for (Index a = 0; a < field.count; ++a)
+        tasks_.emplace_back([sum, list = lists[at(a)], place = target + a * entries] { write_some(sum, list, place); });
+    } else if (field.count == 1) {
+      for (Index first = 0; first < sum.columns(); first += columns_at_once)
+        tasks_.emplace_back([sum, first, target] {
+          write_columns(sum, first, std::min(columns_at_once, sum.columns() - first), target);
+        });
+    } else {
+      for (Index first = 0; first < program_.size; first += instances_at_once)
+        tasks_.emplace_back([sum, first, target, entries, last = std::min(first + instances_at_once, program_.size)] {
+          for (Index i = first; i < last; ++i) write_outer(sum, i, 0, sum.columns(), target + i * entries);
+        });
+    }
   }
-}
+
+  void run(int threads) const {
+    parallel_for(static_cast<Index>(tasks_.size()), threads, [&](Index task) { tasks_[at(task)](); });
+  }
+
+ private:
+  const BatchProgram& program_;
+  std::vector<std::function<void()>> tasks_{};
+};
 
 void write_vector(const BatchProgram& program, const BatchField& field, const ConstBlock& own, double* target) {
-  const Index entries = own.rows();
-  Eigen::Map<DenseMatrix> total(target, entries, field.count);
+  Eigen::Map<DenseMatrix> total(target, own.rows(), field.count);
+  if (field.which == nullptr && field.count == program.size) {
+    total = own;
+    return;
+  }
   total.setZero();
   for (Index i = 0; i < program.size; ++i) total.col(field.of(i)) += own.col(i);
 }
@@ -97,25 +120,24 @@ void write_gradients(const BatchProgram& program, const AdjointBlock& block, con
   const auto& [x, y, z, z_box] = block.point;
   const auto& [u, v, r, r_box] = block.adjoint;
   const Vector& bar = block.objective_bar;
-  const int threads = threads_for(num_threads);
   const auto target = [&](Field field) { return gradient[static_cast<std::size_t>(field)]; };
-  const auto matrix = [&](Field field, const OuterProducts& sum) {
-    write_matrix(program, program[field], sum, target(field), threads);
-  };
-  const auto vector = [&](Field field, const ConstBlock& own) {
-    write_vector(program, program[field], own, target(field));
-  };
-  if (target(Field::P) != nullptr) {
-    const DenseMatrix half = 0.5 * with_envelope(u, x, bar, 0.5);
-    matrix(Field::P, {half, x, x, half});  // (V2)
-  }
-  if (target(Field::q) != nullptr) vector(Field::q, with_envelope(u, x, bar));  // (V3)
+  const DenseMatrix half = 0.5 * with_envelope(u, x, bar, 0.5);
   const DenseMatrix r_z = with_envelope(r, z, bar);
   const DenseMatrix v_y = with_envelope(v, y, bar);
-  if (target(Field::G) != nullptr) matrix(Field::G, {x, r_z, u, z});  // (V4)
-  if (target(Field::h) != nullptr) vector(Field::h, -r_z);            // (V5)
-  if (target(Field::A) != nullptr) matrix(Field::A, {x, v_y, u, y});  // (V6)
-  if (target(Field::b) != nullptr) vector(Field::b, -v_y);            // (V7)
+  Tasks matrices(program);
+  const auto matrix = [&](Field field, const OuterProducts& sum) {
+    if (target(field) != nullptr) matrices.add(program[field], sum, target(field));
+  };
+  matrix(Field::P, {half, x, x, half});  // (V2)
+  matrix(Field::G, {x, r_z, u, z});      // (V4)
+  matrix(Field::A, {x, v_y, u, y});      // (V6)
+  matrices.run(threads_for(num_threads));
+  const auto vector = [&](Field field, const ConstBlock& own) {
+    if (target(field) != nullptr) write_vector(program, program[field], own, target(field));
+  };
+  vector(Field::q, with_envelope(u, x, bar));  // (V3)
+  vector(Field::h, -r_z);                      // (V5)
+  vector(Field::b, -v_y);                      // (V7)
   const auto bounds = [&](Field field, double side) {
     if (target(field) == nullptr) return;
     DenseMatrix own = (block.active_bounds.array() * side > 0).select(-r_box, 0.0 * r_box);
@@ -123,7 +145,7 @@ void write_gradients(const BatchProgram& program, const AdjointBlock& block, con
     vector(field, own);  // (V8)
   };
   bounds(Field::lb, -1);
-  bounds(Field::ub, 1);
+  bounds(Field::ub, 1);  // (V9) is the objective's part of all of these
 }
 
 }  // namespace altdiff::detail

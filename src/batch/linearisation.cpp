@@ -43,59 +43,53 @@ Chunks chunks_of(const BatchProgram& program, Index spaces) {
   return {.size = program.size, .width = std::clamp(own_numbers / numbers, lanes, shared_width)};
 }
 
-/// Neighbouring instances with one space, on their way through (AS6).
+/// Neighbouring instances with one space, on their way through (AS6), in memory that the next ones use again.
 struct BatchLinearisation::Columns {
-  const BatchProgram& program;
-  Instance instance;                      // any of them: the matrices are the same
+  Instance instance{};                     // any of them: the matrices are the same
   std::vector<const DualState*> states{};  // one a column, or one for all
   int refinements = 0;
-  Block x, y, z, z_box;                   // right-hand side in, solution out
+  DenseMatrix c_I{};
+  KktWorkspace workspace{};
 };
 
-void BatchLinearisation::solve_columns(Columns& columns) const {
-  const Index count = columns.x.cols();
-  const Index m = columns.program.m;
-  const Index k = columns.instance.space->inequalities();
-  DenseMatrix a = -columns.x;
-  DenseMatrix c_E = -columns.y;
-  DenseMatrix c_I(k, count);
-  const auto read_rows = [&](const ConstBlock& z, const ConstBlock& z_box) {
-    c_I.topRows(m) = -z;
-    for (std::size_t i = 0; i < bounded.size(); ++i)
-      c_I.row(m + static_cast<Index>(i)) = -z_box.row(bounded[i]);
-  };
-  read_rows(columns.z, columns.z_box);
-  solve_kkt(*columns.instance.space, columns.states, a, c_E, c_I);
+/// Right-hand sides in, solutions out.
+void BatchLinearisation::solve_columns(Columns& columns, Block x, Block y, Block z, Block z_box) const {
+  const Index m = z.rows();
+  DenseMatrix& c_I = columns.c_I;
+  c_I.resize(columns.instance.space->inequalities(), x.cols());
+  PointBlock right_side;
+  if (columns.refinements > 0) right_side = {.x = x, .y = y, .z = z, .z_box = z_box};
+  x *= -1;
+  y *= -1;
+  c_I.topRows(m) = -z;
+  for (std::size_t i = 0; i < bounded.size(); ++i)
+    c_I.row(m + static_cast<Index>(i)) = -z_box.row(bounded[i]);
+  solve_kkt(*columns.instance.space, columns.states, x, y, c_I, columns.workspace);
+  z = c_I.topRows(m);
+  z_box.setZero();
+  for (std::size_t i = 0; i < bounded.size(); ++i) z_box.row(bounded[i]) = c_I.row(m + static_cast<Index>(i));
+  if (columns.refinements > 0) refine(columns, right_side, x, y, z, z_box);
+}
 
-  DenseMatrix z_box = DenseMatrix::Zero(columns.z_box.rows(), count);
-  const auto spread_bounds = [&] {
-    for (std::size_t i = 0; i < bounded.size(); ++i) z_box.row(bounded[i]) = c_I.row(m + static_cast<Index>(i));
-  };
-  spread_bounds();
+void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_side, Block x, Block y, Block z,
+                                Block z_box) const {
+  Products products(x.rows(), z.rows(), y.rows(), x.cols());
+  Columns correction{.instance = columns.instance, .states = columns.states};
   double last = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < columns.refinements && last > exact_enough * norm(a); ++round) {
-    Products products(a.rows(), m, c_E.rows(), count);
-    products.compute(columns.instance, 0, a, c_E, c_I.topRows(m));
-    DenseMatrix du = -(columns.x + products.Px + products.Aty + products.Gtz + z_box);
-    DenseMatrix dv_E = -(columns.y + products.Ax);
-    const DenseMatrix v_I = c_I;
-    read_rows(columns.z + products.Gx, columns.z_box + a);
-    solve_kkt(*columns.instance.space, columns.states, du, dv_E, c_I);
-    const bool converges = norm(du) < 2 * last;
-    last = norm(du);
-    if (!converges) {
-      c_I = v_I;
-      break;
-    }
-    a += du;
-    c_E += dv_E;
-    c_I += v_I;
-    spread_bounds();
+  for (int round = 0; round < columns.refinements && last > exact_enough * norm(x); ++round) {
+    products.compute(columns.instance, 0, x, y, z);
+    PointBlock d{.x = right_side.x + products.Px + products.Aty + products.Gtz + z_box,
+                 .y = right_side.y + products.Ax,
+                 .z = right_side.z + products.Gx,
+                 .z_box = right_side.z_box + x};
+    solve_columns(correction, d.x, d.y, d.z, d.z_box);
+    if (!(norm(d.x) < 2 * last)) return;
+    last = norm(d.x);
+    x += d.x;
+    y += d.y;
+    z += d.z;
+    z_box += d.z_box;
   }
-  columns.x = a;
-  columns.y = c_E;
-  columns.z = c_I.topRows(m);
-  columns.z_box = z_box;
 }
 
 PointBlock BatchLinearisation::solve(const BatchProgram& program, const PointBlock& right_side,
@@ -104,61 +98,51 @@ PointBlock BatchLinearisation::solve(const BatchProgram& program, const PointBlo
   const Chunks chunks = chunks_of(program, static_cast<Index>(spaces.size()));
   const ScopedBlasThreads blas_threads(program.size == 1 ? program.n : 0, num_threads);
   parallel_for(chunks.count(), threads_for(num_threads), [&](Index chunk) {
+    Columns columns;
     for (Index first = chunks.first(chunk), end = first; first < chunks.last(chunk); first = end) {
       const Linearised& instance = instances[at(first)];
       end = first + 1;
       if (wanted[at(first)] == 0) continue;
-      if (instance.other != nullptr) {
-        const PointBlock own = instance.other->solve({.x = t.x.col(first),
-                                                      .y = t.y.col(first),
-                                                      .z = t.z.col(first),
-                                                      .z_box = t.z_box.col(first)});
-        t.x.col(first) = own.x;
-        t.y.col(first) = own.y;
-        t.z.col(first) = own.z;
-        t.z_box.col(first) = own.z_box;
+      if (instance.space == nullptr) {
+        solve_elsewhere(instance, first, t);
         continue;
       }
-      std::vector<const DualState*> states{&instance.state};
-      int refinements = instance.refinements;
+      columns.states.assign(1, &instance.state);
+      columns.refinements = instance.refinements;
       while (end < chunks.last(chunk) && wanted[at(end)] != 0 && instances[at(end)].space == instance.space) {
-        states.push_back(&instances[at(end)].state);
-        refinements = std::max(refinements, instances[at(end)].refinements);
+        columns.states.push_back(&instances[at(end)].state);
+        columns.refinements = std::max(columns.refinements, instances[at(end)].refinements);
         ++end;
       }
-      Instance data = instance_of(program, first);
-      data.space = instance.space;
+      columns.instance = instance_of(program, first);
+      columns.instance.space = instance.space;
       const Index count = end - first;
-      Columns columns{.program = program,
-                      .instance = data,
-                      .states = std::move(states),
-                      .refinements = refinements,
-                      .x = t.x.middleCols(first, count),
-                      .y = t.y.middleCols(first, count),
-                      .z = t.z.middleCols(first, count),
-                      .z_box = t.z_box.middleCols(first, count)};
-      solve_columns(columns);
+      solve_columns(columns, t.x.middleCols(first, count), t.y.middleCols(first, count),
+                    t.z.middleCols(first, count), t.z_box.middleCols(first, count));
     }
   });
   return t;
 }
 
+void BatchLinearisation::solve_elsewhere(const Linearised& instance, Index column, PointBlock& t) {
+  const PointBlock own = instance.other->solve(
+      {.x = t.x.col(column), .y = t.y.col(column), .z = t.z.col(column), .z_box = t.z_box.col(column)});
+  t.x.col(column) = own.x;
+  t.y.col(column) = own.y;
+  t.z.col(column) = own.z;
+  t.z_box.col(column) = own.z_box;
+}
+
 PointBlock BatchLinearisation::solve(const BatchProgram& program, Index instance,
                                      const PointBlock& right_side) const {
   const Linearised& own = instances[at(instance)];
-  if (own.other != nullptr) return own.other->solve(right_side);
+  if (own.space == nullptr) return own.other->solve(right_side);
   PointBlock t = right_side;
-  Instance data = instance_of(program, instance);
-  data.space = own.space;
-  Columns columns{.program = program,
-                  .instance = data,
+  Columns columns{.instance = instance_of(program, instance),
                   .states = {&own.state},
-                  .refinements = own.refinements,
-                  .x = t.x,
-                  .y = t.y,
-                  .z = t.z,
-                  .z_box = t.z_box};
-  solve_columns(columns);
+                  .refinements = own.refinements};
+  columns.instance.space = own.space;
+  solve_columns(columns, t.x, t.y, t.z, t.z_box);
   return t;
 }
 

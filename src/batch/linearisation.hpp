@@ -45,7 +45,9 @@ class BatchLinearisation {
 
  private:
   struct Columns;
-  void solve_columns(Columns& columns) const;
+  void solve_columns(Columns& columns, Block x, Block y, Block z, Block z_box) const;
+  void refine(const Columns& columns, const PointBlock& right_side, Block x, Block y, Block z, Block z_box) const;
+  static void solve_elsewhere(const Linearised& instance, Index column, PointBlock& t);
 };
 
 /// Instance i of a batch, without a space.

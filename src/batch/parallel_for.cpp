@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -47,6 +48,16 @@ class Job {
   std::exception_ptr error_;
 };
 
+constexpr std::chrono::microseconds patience(100);  // of a worker that has nothing to do
+
+void pause() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
 thread_local bool inside_job = false;  // this thread runs a body: what it calls in turn stays on it
 
 /// Workers that wait for a job. The caller waits only for workers that have joined it: one that the system
@@ -72,7 +83,7 @@ class Pool {
     for (; started_ < helpers; ++started_) std::thread([this] { serve(); }).detach();
     job_ = &job;
     seats_ = helpers;
-    wake_.notify_all();
+    if (asleep_ > 0) wake_.notify_all();
   }
 
   void close() {
@@ -86,7 +97,7 @@ class Pool {
     inside_job = true;
     std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [this] { return seats_ > 0; });
+      if (seats_ == 0) await_job(lock);
       Job& job = *job_;
       --seats_;
       ++joined_;
@@ -97,12 +108,26 @@ class Pool {
     }
   }
 
+  /// A pass forward or back is several jobs close together, and the system takes longer to wake a thread than
+  /// many of them last: for a while the worker looks for the next one itself.
+  void await_job(std::unique_lock<std::mutex>& lock) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    lock.unlock();
+    while (seats_ == 0 && std::chrono::steady_clock::now() < end)
+      for (int i = 0; i < 32; ++i) pause();
+    lock.lock();
+    ++asleep_;
+    wake_.wait(lock, [this] { return seats_ > 0; });
+    --asleep_;
+  }
+
   std::mutex caller_;  // one call at a time has the workers
   std::mutex mutex_;   // guards what follows
   std::condition_variable wake_, left_;
   Job* job_ = nullptr;
   int started_ = 0;
-  int seats_ = 0;   // workers that may still join
+  int asleep_ = 0;
+  std::atomic<int> seats_ = 0;  // workers that may still join
   int joined_ = 0;  // workers at work
 };
 

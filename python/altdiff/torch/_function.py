@@ -9,8 +9,7 @@ import torch
 from altdiff import _layer
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._dense import DenseBatch
-from altdiff._fields import FIELDS
-from altdiff.torch._problem import problem_from
+from altdiff.torch._problem import PLACES, problem_from
 from altdiff.torch._tensors import as_double, result_type, to_tensor
 
 if TYPE_CHECKING:
@@ -94,17 +93,21 @@ def _dense_gradients(
 ) -> dict[str, torch.Tensor]:
     """Written by the core to where they will stay."""
     layout = batch.problem.layout
-    gradients = {name: torch.empty(layout.used[name] or (0,), dtype=torch.float64) for name in needed}
-    batch.pull_back(
+    used = [name for name in needed if layout.used[name] is not None]
+    arrays = batch.pull_back(
         tuple([bars[name].data_ptr() if name in bars else 0 for name in DIFFERENTIABLE]),
-        tuple([gradients[name].data_ptr() if name in gradients else 0 for name in FIELDS]),
+        [PLACES[name] for name in used],
         solved.without_derivative,
         solved.only_solved,
     )
-    for name in () if layout.plain else needed:
-        given = layout.given[name]
-        if given != layout.used[name] and given is not None:  # a scalar bound, or a field without entries
-            gradients[name] = gradients[name].sum() if given == () else torch.zeros(given, dtype=torch.float64)
+    gradients = dict(zip(used, map(torch.from_numpy, arrays), strict=True))
+    if not layout.plain:  # a scalar bound, or a field without entries
+        for name in needed:
+            given = layout.given[name]
+            if given == ():
+                gradients[name] = gradients[name].sum()
+            elif name not in gradients and given is not None:
+                gradients[name] = torch.zeros(given, dtype=torch.float64)
     return gradients
 
 

@@ -22,21 +22,24 @@ if TYPE_CHECKING:
     from altdiff.torch._tensors import Argument
 
 _DENSE = (True,) * len(FIELDS)
+_NO_ARRAYS: dict[str, Any] = {}
+PLACES = {name: place for place, name in enumerate(FIELDS)}
 
 
 @dataclass(eq=False)
 class TensorProblem(Problem):
     """The fields as float64 tensors, which stay where they are."""
 
-    tensors: dict[str, torch.Tensor | None]
+    tensors: list[torch.Tensor | None]
 
     def addresses(self) -> tuple[int, ...]:
         """Where the fields lie in memory; zero where absent."""
-        return tuple([0 if tensor is None else tensor.data_ptr() for tensor in self.tensors.values()])
+        return tuple([0 if tensor is None else tensor.data_ptr() for tensor in self.tensors])
 
     def invalid(self) -> NDArray[np.bool_]:
         """As for arrays: too rare to be fast."""
-        arrays = {name: None if t is None else t.detach().numpy() for name, t in self.tensors.items()}
+        tensors = zip(FIELDS, self.tensors, strict=True)
+        arrays = {name: None if t is None else t.detach().numpy() for name, t in tensors}
         return Problem(arrays, self.layout, sparse=False).invalid()
 
 
@@ -44,24 +47,26 @@ def problem_from(
     names: tuple[str, ...], tensors: tuple[torch.Tensor, ...], constants: Mapping[str, Argument]
 ) -> Problem:
     """The problem with these tensors and constants; sparse if a constant is."""
-    values: dict[str, Any] = dict.fromkeys(FIELDS)
-    if any(is_sparse(value) for value in constants.values()):
-        values.update(constants)
-        values.update((name, as_double(name, t).detach().numpy()) for name, t in zip(names, tensors, strict=True))
-        return make_problem(values)
-    for name, tensor in (*zip(names, tensors, strict=True), *constants.items()):
-        values[name] = as_double(name, tensor)
-    layout = make_layout(tuple([None if t is None else t.shape for t in values.values()]), _DENSE)
+    if any(map(is_sparse, constants.values())):
+        arrays = {name: as_double(name, t).detach().numpy() for name, t in zip(names, tensors, strict=True)}
+        return make_problem({**constants, **arrays})
+    values: list[torch.Tensor | None] = [None] * len(FIELDS)
+    shapes: list[tuple[int, ...] | None] = [None] * len(FIELDS)
+    for name, value in (*zip(names, tensors, strict=True), *constants.items()):
+        place = PLACES[name]
+        values[place] = tensor = as_double(name, value)
+        shapes[place] = tensor.shape
+    layout = make_layout(tuple(shapes), _DENSE)
     if not layout.plain:
         _adapt(values, layout)
-    return TensorProblem({}, layout, False, values)
+    return TensorProblem(_NO_ARRAYS, layout, False, values)
 
 
-def _adapt(values: dict[str, Any], layout: Layout) -> None:
+def _adapt(values: list[torch.Tensor | None], layout: Layout) -> None:
     """Scalar bounds as vectors; what holds no entry is absent."""
-    for name, shape in layout.used.items():
-        tensor = values[name]
-        if shape is None:
-            values[name] = None
+    for place, shape in enumerate(layout.used.values()):
+        tensor = values[place]
+        if shape is None or tensor is None:
+            values[place] = None
         elif tensor.shape != shape:
-            values[name] = tensor.detach().expand(shape).contiguous()
+            values[place] = tensor.detach().expand(shape).contiguous()

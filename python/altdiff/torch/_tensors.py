@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     Argument: TypeAlias = torch.Tensor | MatrixLike
 
 
+_FLOAT64, _STRIDED = torch.float64, torch.strided
+
+
 def as_double(name: str, value: Argument) -> torch.Tensor:
     """The argument as a float64 tensor in C order, without a history. May share memory; is not written to."""
     if not isinstance(value, torch.Tensor):
         return torch.from_numpy(real_array(name, value).copy())
-    if value.dtype is torch.float64 and value.is_cpu and value.layout is torch.strided:
+    if value.dtype is _FLOAT64 and value.is_cpu and value.layout is _STRIDED:
         if value.is_contiguous() and not value.is_neg():
             return value
         return value.detach().resolve_neg().contiguous()

@@ -11,8 +11,8 @@ namespace {
 constexpr double rounding = 1e-13;       // of a row's value, relative to what it is the sum of
 constexpr double smallest_pivot = 1e-14;  // of M_SS: below, its rows are as good as dependent
 
-using Factor = Eigen::Map<DenseMatrix>;
-using ConstFactor = Eigen::Map<const DenseMatrix>;
+using Factor = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
+using ConstFactor = Eigen::Map<const DenseMatrix, 0, Eigen::OuterStride<>>;
 }  // namespace
 
 double rounding_of_row(double size, double length, double limit) {
@@ -31,7 +31,7 @@ void DualState::list_rows() {
 
 void DualState::solve(double* r) const {
   const auto count = static_cast<Index>(rows.size());
-  const ConstFactor L(factor.data(), count, count);
+  const ConstFactor L(factor.data(), count, count, Eigen::OuterStride<>(stride()));
   Eigen::Map<DenseMatrix> x(r, count, 1);
   triangular_solve(Op::None, L, x);
   triangular_solve(Op::Transpose, L, x);
@@ -57,14 +57,14 @@ void row_values(const DualProgram& program, const DualState& state, double* v) {
 
 bool factorise_rows(const DualProgram& program, DualState& state) {
   const auto count = static_cast<Index>(state.rows.size());
-  state.factor.resize(static_cast<std::size_t>(count * count));
+  state.factor.resize(static_cast<std::size_t>(count * state.stride()));
   if (count == 0) return true;
-  Factor L(state.factor.data(), count, count);
+  Factor L(state.factor.data(), count, count, Eigen::OuterStride<>(state.stride()));
   for (Index j = 0; j < count; ++j) {
     const double* column = program.column(state.rows[static_cast<std::size_t>(j)]);
     for (Index i = j; i < count; ++i) L(i, j) = column[state.rows[static_cast<std::size_t>(i)]];
   }
-  if (!cholesky(L)) return false;
+  if (!partial_cholesky(L)) return false;
   for (Index j = 0; j < count; ++j) {
     const Index row = state.rows[static_cast<std::size_t>(j)];
     if (!(L(j, j) * L(j, j) > smallest_pivot * program.entry(row, row))) return false;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "linalg/small.hpp"
+
 namespace altdiff::detail {
 
 /// What is left of one instance in constraint space: the rows of I have the value v = t - M lambda, and
@@ -46,10 +48,12 @@ struct DualState {
   std::vector<std::int8_t> side{};  // of every row: +1 at upper, -1 at lower, 0 not active
   std::vector<Index> rows{};        // S: where side is not 0
   std::vector<double> lambda{};     // on S
-  std::vector<double> factor{};     // Cholesky factor of M_SS: lower triangle, column after column
+  std::vector<double> factor{};     // Cholesky factor of M_SS: lower triangle, columns `stride()` apart
   int changes = 0;                  // of the active set
   Outcome outcome = Outcome::Stalled;
 
+  [[nodiscard]] Index stride() const { return padded(static_cast<Index>(rows.size())); }
+  [[nodiscard]] double pivot(std::size_t s) const { return factor[s * static_cast<std::size_t>(stride()) + s]; }
   /// S from `side`.
   void list_rows();
   /// Solves M_SS r = r in place.

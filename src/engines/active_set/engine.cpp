@@ -37,10 +37,10 @@ VectorsView Instance::vectors() const {
 }
 
 void solve_kkt(const ConstraintSpace& space, std::span<const DualState* const> states, Block a, Block c_E,
-               Block c_I) {
-  DenseMatrix t(c_I.rows(), c_I.cols());
+               Block c_I, KktWorkspace& workspace) {
+  auto& [t, r] = workspace;
+  t.resize(c_I.rows(), c_I.cols());
   space.reduce(a, c_E, t);
-  std::vector<double> r;
   for (Index j = 0; j < a.cols(); ++j) {
     const DualState& state = *states[states.size() == 1 ? 0 : at_index(j)];
     r.clear();
@@ -279,7 +279,7 @@ void ActiveSetEngine::add_correction(const Run& run, std::span<const DualState> 
       c_I(row, c) = (state.side[at_index(row)] > 0 ? upper_(row, j) : lower_(row, j)) - value;
     }
   }
-  solve_kkt(*at(run.first).space, columns, a, c_E, c_I);
+  solve_kkt(*at(run.first).space, columns, a, c_E, c_I, workspace_);
   point.x.middleCols(run.first, run.count) += a;
   point.y.middleCols(run.first, run.count) += c_E;
   lambda_.middleCols(run.first, run.count) += c_I;
@@ -378,7 +378,7 @@ void ActiveSetEngine::mark_ill_conditioned(const Run& run, std::span<const DualS
     const std::size_t count = state.rows.size();
     double smallest = space.smallest_pivot();
     for (std::size_t s = 0; s < count; ++s) {
-      const double pivot = state.factor[s * count + s];
+      const double pivot = state.pivot(s);
       const double length = space.lengths()[state.rows[s]];
       smallest = std::min(smallest, pivot * pivot / (length * length));
     }

@@ -24,8 +24,12 @@ struct Instance {
 
 /// Solves [P C_T'; C_T 0] [u; v] = [a; c], T = E and S, in place: one column a right-hand side, and one state a
 /// column, or one for all. Of c_I the rows of S are read; the others are zero afterwards.            (AS6)
+struct KktWorkspace {
+  DenseMatrix t{};
+  std::vector<double> r{};
+};
 void solve_kkt(const ConstraintSpace& space, std::span<const DualState* const> states, Block a, Block c_E,
-               Block c_I);
+               Block c_I, KktWorkspace& workspace);
 
 /// The products that residuals are made of, for columns with the matrices of one instance.
 struct Products {
@@ -85,6 +89,7 @@ class ActiveSetEngine {
   std::vector<Run> runs_;
   DenseMatrix lower_, upper_, bottom_, ceiling_, t_, lambda_;
   Products products_;
+  KktWorkspace workspace_{};
   std::vector<double> size_;  // of each solution in the norm of P
 };
 

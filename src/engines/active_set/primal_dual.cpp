@@ -8,6 +8,7 @@ namespace altdiff::detail {
 namespace {
 constexpr int patience = 3;               // changes without fewer wrong signs
 constexpr Index together = 64;            // rows up to which four sets are factorised side by side
+constexpr std::size_t worth_lanes = 2;    // instances
 constexpr double smallest_pivot = 1e-12;  // of M_SS, relative to its diagonal
 }  // namespace
 
@@ -43,7 +44,7 @@ void PrimalDual::solve(std::vector<Lane>& running) {
   const bool small = std::ranges::all_of(running, [this](const Lane& lane) {
     return static_cast<Index>(lane.state->rows.size()) <= cholesky_.largest();
   });
-  if (small) {
+  if (small && running.size() >= worth_lanes) {
     solve_together(running);
     return;
   }
@@ -131,10 +132,11 @@ int PrimalDual::flip_wrong_signs(Lane& lane) {
 void PrimalDual::keep_factor(const Lane& lane) {
   const auto count = static_cast<Index>(lane.state->rows.size());
   auto& factor = lane.state->factor;
-  factor.resize(static_cast<std::size_t>(count * count));
+  const Index stride = lane.state->stride();
+  factor.resize(static_cast<std::size_t>(count * stride));
   for (Index i = 0; i < count; ++i)
     for (Index j = 0; j <= i; ++j)
-      factor[static_cast<std::size_t>(j * count + i)] = cholesky_.entry(i, j, lane.slot);
+      factor[static_cast<std::size_t>(j * stride + i)] = cholesky_.entry(i, j, lane.slot);
 }
 
 }  // namespace altdiff::detail
