@@ -12,7 +12,7 @@ template <Matrix M>
 
 extern template Solution<DenseMatrix> solve_alternating(const QuadraticProgram<DenseMatrix>&, const Settings&,
                                                         const Point&);
-extern template Solution<SparseMatrix> solve_alternating(const QuadraticProgram<SparseMatrix>&, const Settings&,
-                                                         const Point&);
+extern template Solution<SparseMatrix> solve_alternating(const QuadraticProgram<SparseMatrix>&,
+                                                         const Settings&, const Point&);
 
 }  // namespace altdiff::detail

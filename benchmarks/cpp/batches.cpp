@@ -15,9 +15,7 @@ Workload workload(const benchmark::State& state) {
   return {state.range(0), state.range(1), state.range(2), state.range(3), state.range(4) != 0};
 }
 
-Settings settings(const benchmark::State& state) {
-  return {.num_threads = static_cast<int>(state.range(5))};
-}
+Settings settings(const benchmark::State& state) { return {.num_threads = static_cast<int>(state.range(5))}; }
 
 void forward(benchmark::State& state) {
   const Workload batch = workload(state);
@@ -29,12 +27,15 @@ void backward(benchmark::State& state) {
   Workload batch = workload(state);
   const BatchSolution solution = solve(batch.program, settings(state));
   for (auto _ : state)
-    vjp(batch.program, solution, {.x = batch.x_bar.data()}, batch.gradient(), {}, settings(state).num_threads);
+    vjp(batch.program, solution, {.x = batch.x_bar.data()}, batch.gradient(), {},
+        settings(state).num_threads);
   state.SetItemsProcessed(state.iterations() * batch.program.size);
 }
 
 void workloads(benchmark::internal::Benchmark* registered) {
-  registered->ArgNames({"n", "m", "p", "size", "shared", "threads"})->Unit(benchmark::kMicrosecond)->UseRealTime();
+  registered->ArgNames({"n", "m", "p", "size", "shared", "threads"})
+      ->Unit(benchmark::kMicrosecond)
+      ->UseRealTime();
   for (const int threads : {1, 2}) {
     registered->Args({20, 20, 5, 1, 0, threads});
     registered->Args({100, 100, 20, 1, 0, threads});

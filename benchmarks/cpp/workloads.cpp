@@ -65,7 +65,8 @@ Workload Workload::energy(Index size) {
 }
 
 void Workload::set_fields(Index matrices) {
-  const auto set = [&](Field field, const std::vector<double>& numbers, std::vector<double>& bar, Index count) {
+  const auto set = [&](Field field, const std::vector<double>& numbers, std::vector<double>& bar,
+                       Index count) {
     program[field].data = numbers.data();
     program[field].count = count;
     bar.resize(numbers.size());

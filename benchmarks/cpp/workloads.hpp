@@ -21,12 +21,13 @@ struct Workload {
   void set_fields(Index matrices);
 
  public:
-
-  /// Energy scheduling: min |x - load|^2, |x_{t+1} - x_t| <= limit, 24 hours an instance; the matrices are shared.
+  /// Energy scheduling: min |x - load|^2, |x_{t+1} - x_t| <= limit, 24 hours an instance; the matrices are
+  /// shared.
   [[nodiscard]] static Workload energy(Index size);
 
   [[nodiscard]] BatchGradient gradient() {
-    return {P_bar.data(), q_bar.data(), G_bar.data(), h_bar.data(), A_bar.data(), b_bar.data(), nullptr, nullptr};
+    return {P_bar.data(), q_bar.data(), G_bar.data(), h_bar.data(),
+            A_bar.data(), b_bar.data(), nullptr,      nullptr};
   }
 };
 

@@ -7,9 +7,9 @@
 
 namespace altdiff {
 
-/// One field of a batch of dense programs: arrays of one shape, one after another, each row after row (as NumPy
-/// and torch store them). A single array is shared by all instances, as many as there are instances are each
-/// instance's own, and `which` says for anything between.
+/// One field of a batch of dense programs: arrays of one shape, one after another, each row after row (as
+/// NumPy and torch store them). A single array is shared by all instances, as many as there are instances are
+/// each instance's own, and `which` says for anything between.
 struct BatchField {
   const double* data = nullptr;  ///< null: absent
   Index count = 1;               ///< arrays
@@ -21,8 +21,8 @@ struct BatchField {
   }
 };
 
-/// A batch of (QP): the fields in the order of `Field`. The arrays belong to the caller, and stay where they are
-/// as long as a solution of the batch is differentiated.
+/// A batch of (QP): the fields in the order of `Field`. The arrays belong to the caller, and stay where they
+/// are as long as a solution of the batch is differentiated.
 struct BatchProgram {
   Index size = 0;  ///< instances
   Index n = 0, m = 0, p = 0;
@@ -59,8 +59,8 @@ struct BatchCotangent {
   const double* objective = nullptr;
 };
 
-/// Where to put the gradient of each field, in the order of `Field`: as many arrays as the field has; null: not
-/// wanted. An array that several instances use gets the sum over them.
+/// Where to put the gradient of each field, in the order of `Field`: as many arrays as the field has; null:
+/// not wanted. An array that several instances use gets the sum over them.
 using BatchGradient = std::array<double*, 8>;
 
 /// What stands for the derivative of an instance that has none.
@@ -69,10 +69,10 @@ struct Missing {
   bool unless_solved = false;  ///< true: an instance that stopped early has none either
 };
 
-/// Solves every instance; matrices that instances share are factorised once. An instance with NaN, a forbidden
-/// infinity or lb > ub gets the status InvalidData; the same in an array that all share throws. The answers do not
-/// depend on the number of threads. `initial` (one column an instance, NaN where nothing is known) may be
-/// empty.
+/// Solves every instance; matrices that instances share are factorised once. An instance with NaN, a
+/// forbidden infinity or lb > ub gets the status InvalidData; the same in an array that all share throws. The
+/// answers do not depend on the number of threads. `initial` (one column an instance, NaN where nothing is
+/// known) may be empty.
 [[nodiscard]] BatchSolution solve(const BatchProgram& program, const Settings& settings = {},
                                   const PointBlock& initial = {});
 
@@ -81,11 +81,11 @@ void vjp(const BatchProgram& program, const BatchSolution& solution, const Batch
          const BatchGradient& gradient, const Missing& missing = {}, int num_threads = 0);
 
 /// Change of the solutions under a change of the fields (absent: none).
-[[nodiscard]] PointBlock jvp(const BatchProgram& program, const BatchSolution& solution, const BatchProgram& dot,
-                             const Missing& missing = {}, int num_threads = 0);
+[[nodiscard]] PointBlock jvp(const BatchProgram& program, const BatchSolution& solution,
+                             const BatchProgram& dot, const Missing& missing = {}, int num_threads = 0);
 
 /// dx/d(field) of every instance, n rows after each other; field is one of q, h, b, lb, ub.
-[[nodiscard]] std::vector<double> jacobian(const BatchProgram& program, const BatchSolution& solution, Field field,
-                                           const Missing& missing = {}, int num_threads = 0);
+[[nodiscard]] std::vector<double> jacobian(const BatchProgram& program, const BatchSolution& solution,
+                                           Field field, const Missing& missing = {}, int num_threads = 0);
 
 }  // namespace altdiff

@@ -92,8 +92,10 @@ class DenseBatch:
         out = {name: np.empty((*layout.batch, layout.sizes[size])) for name, size in POINT.items()}
         self.native.jvp(
             tuple(0 if value is None else value.ctypes.data for value in directions.values()),
-            tuple(1 if value is None else value.size // max(1, _entries(layout, name))
-                  for name, value in directions.items()),
+            tuple(
+                1 if value is None else value.size // max(1, _entries(layout, name))
+                for name, value in directions.items()
+            ),
             tuple(array.ctypes.data for array in out.values()),
             missing,
             only_solved,

@@ -57,7 +57,11 @@ def solve(problem: Problem, settings: NativeSettings, initial: Mapping[str, Arra
 
     Raised is only what is wrong with an array that all instances share.
     """
-    return Solved(_sparse.solve(problem, settings, initial) if problem.sparse else _dense.solve(problem, settings, initial))
+    return Solved(
+        _sparse.solve(problem, settings, initial)
+        if problem.sparse
+        else _dense.solve(problem, settings, initial)
+    )
 
 
 def settle(solved: Solved, on_failure: str) -> Solved:

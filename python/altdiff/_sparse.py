@@ -51,7 +51,9 @@ class SparseBatch:
     @property
     def all_solved(self) -> bool:
         """Whether no instance failed."""
-        return all(native is not None and int(native.status) == Status.SOLVED for native in self.natives.values())
+        return all(
+            native is not None and int(native.status) == Status.SOLVED for native in self.natives.values()
+        )
 
     def part(self, name: str) -> Array:
         """A new array with x, y, z or z_box."""
@@ -67,7 +69,7 @@ class SparseBatch:
     def _gathered(self, name: str, kind: type, shape: tuple[int, ...]) -> NDArray[Any]:
         unsolved: dict[str, Any] = {"status": Status.INVALID_DATA, "iterations": 0}
         filler = unsolved.get(name, np.nan if kind is np.float64 else False)
-        values = np.full((*self.problem.batch, *shape), filler, dtype=kind)
+        values: NDArray[Any] = np.full((*self.problem.batch, *shape), filler, dtype=kind)
         for index, native in self.natives.items():
             if native is not None:
                 value = getattr(native, name)

@@ -19,8 +19,9 @@ namespace altdiff::python {
 
 namespace {
 
-// Arrays come as addresses of float64 numbers in C order: what Python knows about them (their shapes, that they live
-// long enough) it has checked, and an address is ten times faster to pass than an array. Zero: absent.
+// Arrays come as addresses of float64 numbers in C order: what Python knows about them (their shapes, that
+// they live long enough) it has checked, and an address is ten times faster to pass than an array. Zero:
+// absent.
 using Address = std::uintptr_t;
 template <std::size_t count>
 using Addresses = std::array<Address, count>;
@@ -46,7 +47,8 @@ struct NewArray {
   explicit NewArray(const Shape& shape) {
     auto memory = std::make_unique<detail::Memory>(static_cast<Index>(size_of(shape)));
     data = memory->data();
-    const nb::capsule owner(memory.release(), [](void* p) noexcept { delete static_cast<detail::Memory*>(p); });
+    const nb::capsule owner(memory.release(),
+                            [](void* p) noexcept { delete static_cast<detail::Memory*>(p); });
     array = nb::cast(nb::ndarray<nb::numpy, double>(data, shape.size(), shape.data(), owner));
   }
 };
@@ -93,14 +95,18 @@ struct DenseBatch {
 PointBlock start(const BatchProgram& program, const std::optional<Addresses<4>>& initial) {
   if (!initial) return {};
   const auto block = [&](std::size_t part, Index rows) {
-    return DenseMatrix(Eigen::Map<const DenseMatrix>(at_address<const double>((*initial)[part]), rows, program.size));
+    return DenseMatrix(
+        Eigen::Map<const DenseMatrix>(at_address<const double>((*initial)[part]), rows, program.size));
   };
-  return {.x = block(0, program.n), .y = block(1, program.p), .z = block(2, program.m), .z_box = block(3, program.n)};
+  return {.x = block(0, program.n),
+          .y = block(1, program.p),
+          .z = block(2, program.m),
+          .z_box = block(3, program.n)};
 }
 
 DenseBatch* solve_dense(Index size, Index n, Index m, Index p, const Addresses<8>& fields,
-                        const std::array<Index, 8>& counts, const Addresses<8>& which, const Settings& settings,
-                        const std::optional<Addresses<4>>& initial) {
+                        const std::array<Index, 8>& counts, const Addresses<8>& which,
+                        const Settings& settings, const std::optional<Addresses<4>>& initial) {
   auto batch = std::make_unique<DenseBatch>();
   batch->program = program_at(size, n, m, p, fields, counts, which);
   {
@@ -189,10 +195,12 @@ void bind_dense_batch(nb::module_& module) {
       .def("part", &part, "index"_a, "batched"_a)
       .def_prop_ro("report", &report)
       .def_prop_ro("all_solved", &all_solved)
-      .def("vjp", &pull_back, "bars"_a, "wanted"_a, "batched"_a, "missing"_a, "unless_solved"_a, "num_threads"_a)
+      .def("vjp", &pull_back, "bars"_a, "wanted"_a, "batched"_a, "missing"_a, "unless_solved"_a,
+           "num_threads"_a)
       .def("jvp", &push_forward, "tangents"_a, "counts"_a, "targets"_a, "missing"_a, "unless_solved"_a,
            "num_threads"_a)
-      .def("jacobian", &write_jacobian, "field"_a, "target"_a, "missing"_a, "unless_solved"_a, "num_threads"_a);
+      .def("jacobian", &write_jacobian, "field"_a, "target"_a, "missing"_a, "unless_solved"_a,
+           "num_threads"_a);
   module.def("solve_dense", &solve_dense, "size"_a, "n"_a, "m"_a, "p"_a, "fields"_a, "counts"_a, "which"_a,
              "settings"_a, "initial"_a = nb::none());
 }

@@ -18,7 +18,8 @@ Method method_named(const std::string& name) {
   if (name == "auto") return Method::Auto;
   if (name == "active_set") return Method::ActiveSet;
   if (name == "alternating") return Method::Alternating;
-  throw std::invalid_argument("method must be one of 'auto', 'active_set', 'alternating', got '" + name + "'");
+  throw std::invalid_argument("method must be one of 'auto', 'active_set', 'alternating', got '" + name +
+                              "'");
 }
 
 /// Progress goes to Python's own print, so that notebooks and redirections see it.

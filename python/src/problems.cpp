@@ -56,8 +56,8 @@ std::vector<Point> points(std::vector<std::optional<OptionalPoint>> all) {
 }
 
 std::vector<Solved> solve_problems(const std::vector<const Problem<SparseMatrix>*>& problems,
-                                      const Settings& settings,
-                                      std::vector<std::optional<OptionalPoint>> initial) {
+                                   const Settings& settings,
+                                   std::vector<std::optional<OptionalPoint>> initial) {
   std::vector<const QuadraticProgram<SparseMatrix>*> programs;
   programs.reserve(problems.size());
   for (const auto* problem : problems) programs.push_back(problem->qp.get());
@@ -75,7 +75,7 @@ std::vector<Solved> solve_problems(const std::vector<const Problem<SparseMatrix>
 }
 
 std::vector<Fields> pull_back(const std::vector<const Solved*>& solved,
-                                 std::vector<std::optional<OptionalPoint>> bars, const Settings& settings) {
+                              std::vector<std::optional<OptionalPoint>> bars, const Settings& settings) {
   std::vector<const QuadraticProgram<SparseMatrix>*> programs;
   std::vector<const Solution<SparseMatrix>*> solutions;
   programs.reserve(solved.size());
@@ -95,12 +95,13 @@ std::vector<Fields> pull_back(const std::vector<const Solved*>& solved,
 }
 
 PointFields push_forward(const Solved& solved, std::optional<SparseMatrix> P, std::optional<Vector> q,
-                         std::optional<SparseMatrix> G, std::optional<Vector> h, std::optional<SparseMatrix> A,
-                         std::optional<Vector> b, std::optional<Vector> lb, std::optional<Vector> ub) {
+                         std::optional<SparseMatrix> G, std::optional<Vector> h,
+                         std::optional<SparseMatrix> A, std::optional<Vector> b, std::optional<Vector> lb,
+                         std::optional<Vector> ub) {
   const nb::gil_scoped_release no_gil;
   const Point dot = jvp(*solved.qp, solved.solution,
-                        program<SparseMatrix>({std::move(P), std::move(q), std::move(G), std::move(h), std::move(A),
-                                    std::move(b), std::move(lb), std::move(ub)}));
+                        program<SparseMatrix>({std::move(P), std::move(q), std::move(G), std::move(h),
+                                               std::move(A), std::move(b), std::move(lb), std::move(ub)}));
   return {dot.x, dot.y, dot.z, dot.z_box};
 }
 

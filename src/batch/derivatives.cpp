@@ -52,16 +52,16 @@ DenseMatrix active_bounds(const BatchProgram& program, const BatchLinearisation&
 
 /// The part of the batch that a vjp is about.
 struct Pullback {
-  PointBlock bar;                     // cotangents; what adds nothing is zero
-  Vector objective_bar;               // empty: zero
-  std::vector<std::uint8_t> wanted;   // instances to solve for
-  std::vector<Index> filled;          // instances whose gradient is missing, with what stands for it
+  PointBlock bar;                    // cotangents; what adds nothing is zero
+  Vector objective_bar;              // empty: zero
+  std::vector<std::uint8_t> wanted;  // instances to solve for
+  std::vector<Index> filled;         // instances whose gradient is missing, with what stands for it
   std::vector<double> filler;
-  bool everyone = true;               // no instance is left out
+  bool everyone = true;  // no instance is left out
 };
 
-Pullback read_cotangents(const BatchProgram& program, const BatchSolution& solution, const BatchCotangent& bar,
-                         const Missing& missing) {
+Pullback read_cotangents(const BatchProgram& program, const BatchSolution& solution,
+                         const BatchCotangent& bar, const Missing& missing) {
   const Index size = program.size;
   Pullback pull{.bar = {.x = block_or_zero(bar.x, program.n, size),
                         .y = block_or_zero(bar.y, program.p, size),
@@ -75,7 +75,7 @@ Pullback read_cotangents(const BatchProgram& program, const BatchSolution& solut
   const auto objective_bar = [&](Index i) { return bar.objective != nullptr ? bar.objective[i] : 0; };
   for (Index i = 0; i < size; ++i) {
     const double weight = size_of(bar.x, program.n, i) + size_of(bar.y, program.p, i) +
-                        size_of(bar.z, program.m, i) + size_of(bar.z_box, program.n, i);
+                          size_of(bar.z, program.m, i) + size_of(bar.z_box, program.n, i);
     const bool none = weight == 0;
     const bool finite = std::isfinite(weight) && std::isfinite(objective_bar(i));
     const bool known = differentiable(solution, i, missing);

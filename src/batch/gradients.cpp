@@ -73,7 +73,8 @@ class Tasks {
     if (field.which != nullptr) {
       const auto lists = users(program_, field);
       for (Index a = 0; a < field.count; ++a)
-        tasks_.emplace_back([sum, list = lists[at(a)], place = target + a * entries] { write_some(sum, list, place); });
+        tasks_.emplace_back(
+            [sum, list = lists[at(a)], place = target + a * entries] { write_some(sum, list, place); });
     } else if (field.count == 1) {
       for (Index first = 0; first < sum.columns(); first += columns_at_once)
         tasks_.emplace_back([sum, first, target] {
@@ -81,9 +82,11 @@ class Tasks {
         });
     } else {
       for (Index first = 0; first < program_.size; first += instances_at_once)
-        tasks_.emplace_back([sum, first, target, entries, last = std::min(first + instances_at_once, program_.size)] {
-          for (Index i = first; i < last; ++i) write_outer(sum, i, 0, sum.columns(), target + i * entries);
-        });
+        tasks_.emplace_back(
+            [sum, first, target, entries, last = std::min(first + instances_at_once, program_.size)] {
+              for (Index i = first; i < last; ++i)
+                write_outer(sum, i, 0, sum.columns(), target + i * entries);
+            });
     }
   }
 
@@ -96,7 +99,8 @@ class Tasks {
   std::vector<std::function<void()>> tasks_{};
 };
 
-void write_vector(const BatchProgram& program, const BatchField& field, const ConstBlock& own, double* target) {
+void write_vector(const BatchProgram& program, const BatchField& field, const ConstBlock& own,
+                  double* target) {
   Eigen::Map<DenseMatrix> total(target, own.rows(), field.count);
   if (field.which == nullptr && field.count == program.size) {
     total = own;

@@ -71,8 +71,8 @@ void BatchLinearisation::solve_columns(Columns& columns, Block x, Block y, Block
   if (columns.refinements > 0) refine(columns, right_side, x, y, z, z_box);
 }
 
-void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_side, Block x, Block y, Block z,
-                                Block z_box) const {
+void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_side, Block x, Block y,
+                                Block z, Block z_box) const {
   Products products(x.rows(), z.rows(), y.rows(), x.cols());
   Columns correction{.instance = columns.instance, .states = columns.states};
   double last = std::numeric_limits<double>::infinity();
@@ -138,9 +138,8 @@ PointBlock BatchLinearisation::solve(const BatchProgram& program, Index instance
   const Linearised& own = instances[at(instance)];
   if (own.space == nullptr) return own.other->solve(right_side);
   PointBlock t = right_side;
-  Columns columns{.instance = instance_of(program, instance),
-                  .states = {&own.state},
-                  .refinements = own.refinements};
+  Columns columns{
+      .instance = instance_of(program, instance), .states = {&own.state}, .refinements = own.refinements};
   columns.instance.space = own.space;
   solve_columns(columns, t.x, t.y, t.z, t.z_box);
   return t;

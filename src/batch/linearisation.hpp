@@ -14,16 +14,17 @@ namespace altdiff::detail {
 struct Linearised {
   const ConstraintSpace* space = nullptr;
   DualState state{};
-  int refinements = 0;  // after a solve on the space, which is not quite that of the user's P, or ill conditioned
+  int refinements =
+      0;  // after a solve on the space, which is not quite that of the user's P, or ill conditioned
   std::shared_ptr<const OwnSpace> own{};  // where the space is not one of the batch's
   std::shared_ptr<const Linearisation<DenseMatrix>> other{};
 
   [[nodiscard]] bool known() const { return space != nullptr || other != nullptr; }
 };
 
-/// The instances of a batch at their solutions. Keeps what derivatives need and no more: of the data only what
-/// the sweep made of them, (n + p + k) n + (p + k)^2 numbers for every distinct set of matrices (k: inequalities
-/// and bounded variables), and |S|^2 for every instance.
+/// The instances of a batch at their solutions. Keeps what derivatives need and no more: of the data only
+/// what the sweep made of them, (n + p + k) n + (p + k)^2 numbers for every distinct set of matrices (k:
+/// inequalities and bounded variables), and |S|^2 for every instance.
 class BatchLinearisation {
  public:
   std::vector<Index> bounded{};  // variables with a bound in any instance
@@ -36,7 +37,8 @@ class BatchLinearisation {
                                  const std::vector<std::uint8_t>& wanted, int num_threads) const;
 
   /// The same of one instance, one column a right-hand side.
-  [[nodiscard]] PointBlock solve(const BatchProgram& program, Index instance, const PointBlock& right_side) const;
+  [[nodiscard]] PointBlock solve(const BatchProgram& program, Index instance,
+                                 const PointBlock& right_side) const;
 
   /// The active bounds of one instance: +1 at ub, -1 at lb, 0 inside.
   [[nodiscard]] Vector active_bounds(Index instance, Index n, Index m) const;
@@ -46,15 +48,16 @@ class BatchLinearisation {
  private:
   struct Columns;
   void solve_columns(Columns& columns, Block x, Block y, Block z, Block z_box) const;
-  void refine(const Columns& columns, const PointBlock& right_side, Block x, Block y, Block z, Block z_box) const;
+  void refine(const Columns& columns, const PointBlock& right_side, Block x, Block y, Block z,
+              Block z_box) const;
   static void solve_elsewhere(const Linearised& instance, Index column, PointBlock& t);
 };
 
 /// Instance i of a batch, without a space.
 [[nodiscard]] Instance instance_of(const BatchProgram& program, Index i);
 
-/// How many instances are worked on at a time: those that share matrices gain from long rows of columns, others
-/// fill the lanes of a vector. Never depends on the number of threads, so that the answers do not.
+/// How many instances are worked on at a time: those that share matrices gain from long rows of columns,
+/// others fill the lanes of a vector. Never depends on the number of threads, so that the answers do not.
 struct Chunks {
   Index size, width;
 

@@ -128,7 +128,7 @@ class Pool {
   int started_ = 0;
   int asleep_ = 0;
   std::atomic<int> seats_ = 0;  // workers that may still join
-  int joined_ = 0;  // workers at work
+  int joined_ = 0;              // workers at work
 };
 
 /// This process's pool. Never destroyed: its threads may outlive every static object. A child of fork has

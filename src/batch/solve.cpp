@@ -84,7 +84,8 @@ struct Grouping {
     }
     std::map<std::array<Index, 3>, Index> known;
     for (Index i = 0; i < program.size; ++i) {
-      const std::array<Index, 3> key{program[Field::P].of(i), program[Field::G].of(i), program[Field::A].of(i)};
+      const std::array<Index, 3> key{program[Field::P].of(i), program[Field::G].of(i),
+                                     program[Field::A].of(i)};
       of[at(i)] = known.try_emplace(key, static_cast<Index>(known.size())).first->second;
     }
     spaces = static_cast<Index>(known.size());
@@ -325,7 +326,10 @@ class BatchSolver {
 
   [[nodiscard]] Point known_start(Index i) const {
     if (initial_.x.cols() == 0 || !initial_.x.col(i).allFinite()) return {};
-    return {.x = initial_.x.col(i), .y = initial_.y.col(i), .z = initial_.z.col(i), .z_box = initial_.z_box.col(i)};
+    return {.x = initial_.x.col(i),
+            .y = initial_.y.col(i),
+            .z = initial_.z.col(i),
+            .z_box = initial_.z_box.col(i)};
   }
 
   [[nodiscard]] double elapsed() const {

@@ -5,14 +5,15 @@
 
 namespace altdiff::detail {
 
-// Sparse instances side by side, each with matrices of its own; the answers do not depend on the number of threads.
+// Sparse instances side by side, each with matrices of its own; the answers do not depend on the number of
+// threads.
 
 using SparseProgram = QuadraticProgram<SparseMatrix>;
 
 /// Solves every program. Within a batch BLAS has one thread an instance.
-[[nodiscard]] std::vector<Solution<SparseMatrix>> solve_each(const std::vector<const SparseProgram*>& programs,
-                                                             const Settings& settings,
-                                                             const std::vector<Point>& initial);
+[[nodiscard]] std::vector<Solution<SparseMatrix>> solve_each(
+    const std::vector<const SparseProgram*>& programs, const Settings& settings,
+    const std::vector<Point>& initial);
 
 /// vjp of every solution.
 [[nodiscard]] std::vector<SparseProgram> vjp_each(const std::vector<const SparseProgram*>& programs,

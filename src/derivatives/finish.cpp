@@ -84,7 +84,8 @@ std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>&
     const int changes = mend(qp, point, S);
     if (changes == 0) {
       const RoundLimits limits{.tolerance = gradient_tolerance, .max_rounds = 20, .patience = 3};
-      return Finished<M>{point, std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S, limits)};
+      return Finished<M>{point,
+                         std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S, limits)};
     }
     idle = changes < fewest_changes ? 0 : idle + 1;
     fewest_changes = std::min(fewest_changes, changes);

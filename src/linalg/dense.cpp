@@ -63,14 +63,17 @@ void small_backward(const ConstBlock& L, double* x) {
 
 }  // namespace
 
-void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBlock& B, double beta, Block C) {
+void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBlock& B, double beta,
+              Block C) {
   const bool vector = C.cols() == 1 && op_B == Op::None;
   if (!vector || std::max(A.rows(), A.cols()) >= 4 * call_costs_more) {
     blas::gemm(static_cast<char>(op_A), static_cast<char>(op_B), alpha, A, B, beta, C);
     return;
   }
-  if (beta == 0) C.setZero();  // a product would keep what is not a number
-  else if (beta != 1) C *= beta;
+  if (beta == 0)
+    C.setZero();  // a product would keep what is not a number
+  else if (beta != 1)
+    C *= beta;
   if (op_A == Op::None) {
     add_columns(alpha, A, B.data(), C.data());
   } else {

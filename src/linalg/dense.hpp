@@ -15,8 +15,8 @@ void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBl
 /// X = op(L)^-1 X, with the lower triangle of L
 void triangular_solve(Op op, const ConstBlock& L, Block X);
 
-/// The lower triangle of C becomes alpha A A' + beta C. The columns of both are padded (linalg/small.hpp), and what
-/// is above the diagonal is spoilt.
+/// The lower triangle of C becomes alpha A A' + beta C. The columns of both are padded (linalg/small.hpp),
+/// and what is above the diagonal is spoilt.
 void gram(double alpha, const ConstBlock& A, double beta, Block C);
 
 /// Cholesky of the lower triangle, in place; false if K is not positive definite.

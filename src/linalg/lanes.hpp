@@ -21,8 +21,12 @@ class LaneCholesky {
   [[nodiscard]] Index largest() const { return static_cast<Index>(x_.size()); }
 
   // The caller fills the lower triangle and the right-hand side of every lane, `size` rows each.
-  [[nodiscard]] double& entry(Index i, Index j, Index lane) { return reinterpret_cast<double*>(row(i) + j)[lane]; }
-  [[nodiscard]] double& right_side(Index i, Index lane) { return reinterpret_cast<double*>(&at(x_, i))[lane]; }
+  [[nodiscard]] double& entry(Index i, Index j, Index lane) {
+    return reinterpret_cast<double*>(row(i) + j)[lane];
+  }
+  [[nodiscard]] double& right_side(Index i, Index lane) {
+    return reinterpret_cast<double*>(&at(x_, i))[lane];
+  }
 
   /// Factorises and solves in place: `entry` then reads the factor, `right_side` the solution. A lane whose
   /// pivot falls below `smallest` times its diagonal has failed, and its numbers mean nothing.

@@ -25,7 +25,8 @@ struct Tile {
 
 /// tile += rows times the transposed pivot rows, over `length` columns.
 template <Index quads, Index columns>
-void accumulate(Tile<quads, columns>& tile, const double* rows, const double* pivots, Index stride, Index length) {
+void accumulate(Tile<quads, columns>& tile, const double* rows, const double* pivots, Index stride,
+                Index length) {
   for (Index t = 0; t < length; ++t, rows += stride, pivots += stride)
     for (Index c = 0; c < columns; ++c)
       for (Index r = 0; r < quads; ++r) tile.entry[r][c] += quad(rows + four * r) * pivots[c];
@@ -95,8 +96,8 @@ bool factorise_panel(double* T, Index stride, Index rows, Index first) {
 }
 
 template <Index quads, Index columns>
-void write_tile(double alpha, const double* rows, const double* pivots, Index stride, Index length, double beta,
-                double* C, Index stride_C) {
+void write_tile(double alpha, const double* rows, const double* pivots, Index stride, Index length,
+                double beta, double* C, Index stride_C) {
   Tile<quads, columns> tile{};
   accumulate<quads, columns>(tile, rows, pivots, stride, length);
   for (Index c = 0; c < columns; ++c)
@@ -107,11 +108,12 @@ void write_tile(double alpha, const double* rows, const double* pivots, Index st
 }
 
 template <Index columns>
-void gram_columns(double alpha, const double* A, Index stride_A, Index rows, Index length, double beta, double* C,
-                  Index stride_C, Index first) {
+void gram_columns(double alpha, const double* A, Index stride_A, Index rows, Index length, double beta,
+                  double* C, Index stride_C, Index first) {
   Index i = first;
   const auto write = [&]<Index quads>() {
-    write_tile<quads, columns>(alpha, A + i, A + first, stride_A, length, beta, C + first * stride_C + i, stride_C);
+    write_tile<quads, columns>(alpha, A + i, A + first, stride_A, length, beta, C + first * stride_C + i,
+                               stride_C);
     i += quads * four;
   };
   while (rows - i > 2 * four) write.template operator()<3>();
@@ -219,8 +221,8 @@ bool small_partial_cholesky(double* T, Index stride, Index rows, Index columns) 
   return true;
 }
 
-void small_gram(double alpha, const double* A, Index stride_A, Index rows, Index columns, double beta, double* C,
-                Index stride_C) {
+void small_gram(double alpha, const double* A, Index stride_A, Index rows, Index columns, double beta,
+                double* C, Index stride_C) {
   for (Index first = 0; first < rows; first += four) {
     switch (std::min(four, rows - first)) {
       case 1:

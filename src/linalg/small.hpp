@@ -4,9 +4,9 @@
 
 namespace altdiff::detail {
 
-// Factorisations of matrices that fit into the caches of one core, column after column, `stride` numbers apart.
-// Tiles of twelve rows and four columns are kept in registers. The rows of a matrix are worked on in fours, so
-// that up to `padding` numbers behind its last row are read and written: stride >= rows + padding.
+// Factorisations of matrices that fit into the caches of one core, column after column, `stride` numbers
+// apart. Tiles of twelve rows and four columns are kept in registers. The rows of a matrix are worked on in
+// fours, so that up to `padding` numbers behind its last row are read and written: stride >= rows + padding.
 
 inline constexpr Index padding = 3;
 
@@ -16,14 +16,14 @@ inline constexpr Index padding = 3;
   return stride % 64 == 0 ? stride + 4 : stride;
 }
 
-/// T = [L; C L^-T] from T = [P; C]: `columns` columns, of whose leading square the lower triangle is read. False
-/// if P is not positive definite.
+/// T = [L; C L^-T] from T = [P; C]: `columns` columns, of whose leading square the lower triangle is read.
+/// False if P is not positive definite.
 [[nodiscard]] bool small_partial_cholesky(double* T, Index stride, Index rows, Index columns);
 
-/// The lower triangle of C becomes alpha A A' + beta C; A has `rows` rows, `columns` columns. What is above the
-/// diagonal is spoilt.
-void small_gram(double alpha, const double* A, Index stride_A, Index rows, Index columns, double beta, double* C,
-                Index stride_C);
+/// The lower triangle of C becomes alpha A A' + beta C; A has `rows` rows, `columns` columns. What is above
+/// the diagonal is spoilt.
+void small_gram(double alpha, const double* A, Index stride_A, Index rows, Index columns, double beta,
+                double* C, Index stride_C);
 
 /// target = source', `rows` and `columns` being those of the source.
 void small_transpose(const double* source, Index stride, Index rows, Index columns, double* target,

@@ -36,7 +36,8 @@ double primal_residual(const VectorsView& data, const PointView& v, const Produc
   return violation / std::max({1.0, norm(products.Ax), norm(data.b), norm(products.Gx), norm(v.x)});  // (R1)
 }
 
-double dual_residual(const VectorsView& data, const PointView& v, const ProductsView& products, double floor) {
+double dual_residual(const VectorsView& data, const PointView& v, const ProductsView& products,
+                     double floor) {
   double violation = norm(products.Px + data.q + products.Aty + products.Gtz + v.z_box);
   for (Index i = 0; i < v.z.size(); ++i)
     violation = larger(violation, std::isfinite(data.h[i]) ? -v.z[i] : std::abs(v.z[i]));
@@ -46,8 +47,8 @@ double dual_residual(const VectorsView& data, const PointView& v, const Products
     if (!some_ub || !std::isfinite(data.ub[j])) violation = larger(violation, v.z_box[j]);
     if (!some_lb || !std::isfinite(data.lb[j])) violation = larger(violation, -v.z_box[j]);
   }
-  return violation / std::max({floor, norm(products.Px), norm(data.q), norm(products.Aty),
-                               norm(products.Gtz), norm(v.z_box)});  // (R2)
+  return violation / std::max({floor, norm(products.Px), norm(data.q), norm(products.Aty), norm(products.Gtz),
+                               norm(v.z_box)});  // (R2)
 }
 
 double relative_gap(const VectorsView& data, const PointView& v, const ProductsView& products, double floor) {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from altdiff._binding import NativeSettings
     from altdiff._layer import Solved
 
+
 class Call(NamedTuple):
     """What one call passes beside its tensors."""
 
@@ -41,7 +42,7 @@ class Solve(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        """Keeps the solved batch, and the tensors whose memory it reads: torch watches over changes of them."""
+        """Keeps the solved batch, and the tensors whose memory it reads: torch sees if they change."""
         ctx.call = inputs[0]
         ctx.solved = output[-1]
         ctx.save_for_backward(*inputs[1:])
@@ -53,7 +54,9 @@ class Solve(torch.autograd.Function):
         request = Request(ctx.solved, ctx.call, ctx.needs_input_grad[1:])
         inputs = (*ctx.saved_tensors, *bars[:-1])
         # A gradient that will be differentiated again gets a history, so that it can refuse.
-        gradients = apply(Adjoint, request, *inputs) if torch.is_grad_enabled() else pull_back(request, inputs)
+        gradients = (
+            apply(Adjoint, request, *inputs) if torch.is_grad_enabled() else pull_back(request, inputs)
+        )
         return (None, *gradients)
 
 
@@ -65,9 +68,7 @@ class Request(NamedTuple):
     needed: tuple[bool, ...]  # which of the tensors need a gradient
 
 
-def pull_back(
-    request: Request, inputs: tuple[torch.Tensor | None, ...]
-) -> tuple[torch.Tensor | None, ...]:
+def pull_back(request: Request, inputs: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
     """The gradient of each tensor that needs one, in its own type."""
     names, outputs = request.call.names, request.call.outputs
     bars = {

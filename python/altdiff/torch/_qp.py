@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._layer import POLICIES
 from altdiff._settings import native_settings
-from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff.torch._function import Call, Solve, apply
 from altdiff.torch._tensors import to_tensor
 
@@ -132,7 +132,7 @@ class QPLayer(torch.nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """What pickle and deepcopy take: not the core's settings, which are made again."""
-        return {**super().__getstate__(), "_checked": None}
+        return {**self.__dict__, "_checked": None}
 
     def extra_repr(self) -> str:
         """The settings, for `print(layer)`."""

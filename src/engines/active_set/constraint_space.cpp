@@ -11,13 +11,13 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double follows = 1e-12;          // the sine of an angle below which an equality follows from others
-constexpr double doubtful = 1e-9;          // a pivot of M_EE, relative to its diagonal, that asks for a closer look
-constexpr double unmovable = 2e-14;        // share of a row's squared length that the equalities leave of it
+constexpr double follows = 1e-12;    // the sine of an angle below which an equality follows from others
+constexpr double doubtful = 1e-9;    // a pivot of M_EE, relative to its diagonal, that asks for a closer look
+constexpr double unmovable = 2e-14;  // share of a row's squared length that the equalities leave of it
 constexpr double nearly_singular = 1e-13;  // of P's pivots, relative to its diagonal
 
-/// Columns that do not follow from the others. An orthogonal factorisation, because the Gram matrix squares the angle
-/// between two of them: at 1e-7 it could not tell parallel from not.
+/// Columns that do not follow from the others. An orthogonal factorisation, because the Gram matrix squares
+/// the angle between two of them: at 1e-7 it could not tell parallel from not.
 std::vector<Index> independent_columns(const DenseMatrix& X) {
   Vector norms = X.colwise().norm();
   for (double& norm : norms) norm = norm > 0 ? norm : 1;

@@ -42,9 +42,11 @@ class ConstraintSpace {
 
   /// False: P is not positive definite, or so close to it that the numbers mean little.
   [[nodiscard]] bool usable() const { return usable_; }
-  [[nodiscard]] bool symmetric() const { return symmetric_; }   ///< P as the user gave it
+  [[nodiscard]] bool symmetric() const { return symmetric_; }    ///< P as the user gave it
   [[nodiscard]] double largest_P() const { return largest_P_; }  ///< largest absolute value
-  [[nodiscard]] double smallest_pivot() const { return smallest_pivot_; }  ///< of P and M_EE, relative to their diagonals
+  [[nodiscard]] double smallest_pivot() const {
+    return smallest_pivot_;
+  }  ///< of P and M_EE, relative to their diagonals
   [[nodiscard]] Index inequalities() const { return k_; }
   [[nodiscard]] Index equalities() const { return p_; }  ///< those that do not follow from others
 
@@ -71,8 +73,10 @@ class ConstraintSpace {
   [[nodiscard]] Columns T() const { return {T_, n_ + p_ + k_, n_, Eigen::OuterStride<>(stride_T_)}; }
   [[nodiscard]] Columns M_EI() const { return {M_, p_ + k_, p_ + k_, Eigen::OuterStride<>(stride_M_)}; }
   [[nodiscard]] View L() const { return {T_, n_, n_, Eigen::OuterStride<>(stride_T_)}; }
-  [[nodiscard]] View Y_E() const { return {T_ + n_, p_, n_, Eigen::OuterStride<>(stride_T_)}; }       // transposed
-  [[nodiscard]] View Y_I() const { return {T_ + n_ + p_, k_, n_, Eigen::OuterStride<>(stride_T_)}; }  // transposed
+  [[nodiscard]] View Y_E() const { return {T_ + n_, p_, n_, Eigen::OuterStride<>(stride_T_)}; }  // transposed
+  [[nodiscard]] View Y_I() const {
+    return {T_ + n_ + p_, k_, n_, Eigen::OuterStride<>(stride_T_)};
+  }  // transposed
   [[nodiscard]] View L_E() const { return {M_, p_, p_, Eigen::OuterStride<>(stride_M_)}; }
   [[nodiscard]] View W() const { return {M_ + p_, k_, p_, Eigen::OuterStride<>(stride_M_)}; }
 
@@ -82,10 +86,10 @@ class ConstraintSpace {
   [[nodiscard]] bool eliminate_equalities(double smallest);
 
   Index n_, p_, k_, stride_T_, stride_M_;
-  double* T_;                   // [L; Y_E'; Y_I']
-  double* M_;                   // [L_E .; W M_I]
+  double* T_;  // [L; Y_E'; Y_I']
+  double* M_;  // [L_E .; W M_I]
   double* lengths_;
-  std::vector<Index> kept_{};   // rows of A in E; empty: all
+  std::vector<Index> kept_{};  // rows of A in E; empty: all
   double largest_P_ = 0;
   double smallest_pivot_ = 0;
   bool symmetric_ = true;

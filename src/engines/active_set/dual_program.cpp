@@ -8,7 +8,7 @@
 namespace altdiff::detail {
 
 namespace {
-constexpr double rounding = 1e-13;       // of a row's value, relative to what it is the sum of
+constexpr double rounding = 1e-13;        // of a row's value, relative to what it is the sum of
 constexpr double smallest_pivot = 1e-14;  // of M_SS: below, its rows are as good as dependent
 
 using Factor = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
@@ -82,8 +82,7 @@ bool solve_on_rows(const DualProgram& program, DualState& state) {
 }
 
 bool right_sign(const DualProgram& program, Index row, std::int8_t side, double lambda, double largest) {
-  return program.fixed(row) ||
-         side * lambda * program.lengths[row] >= -rounding * (program.size + largest);
+  return program.fixed(row) || side * lambda * program.lengths[row] >= -rounding * (program.size + largest);
 }
 
 double largest_multiplier(const DualProgram& program, const DualState& state) {

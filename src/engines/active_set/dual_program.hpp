@@ -53,7 +53,9 @@ struct DualState {
   Outcome outcome = Outcome::Stalled;
 
   [[nodiscard]] Index stride() const { return padded(static_cast<Index>(rows.size())); }
-  [[nodiscard]] double pivot(std::size_t s) const { return factor[s * static_cast<std::size_t>(stride()) + s]; }
+  [[nodiscard]] double pivot(std::size_t s) const {
+    return factor[s * static_cast<std::size_t>(stride()) + s];
+  }
   /// S from `side`.
   void list_rows();
   /// Solves M_SS r = r in place.

@@ -17,7 +17,7 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double exact_enough = 2e-14;  // a residual that refinement could hardly lower
 constexpr double good_enough = 1e-11;   // a residual above is worth a look at the set
-constexpr double rounding = 1e-13;       // of a row's value, relative to the size of its terms
+constexpr double rounding = 1e-13;      // of a row's value, relative to the size of its terms
 constexpr int most_refinements = 4;
 constexpr int most_mends = 8;
 constexpr double ill_conditioned = 1e-7;  // a pivot relative to its diagonal: solves below want refinement
@@ -125,7 +125,8 @@ void ActiveSetEngine::run(std::span<DualState> states) {
     refine(run, states);
     for (Index j = run.first; j < run.first + run.count; ++j) {
       DualState& state = states[at_index(j)];
-      if (state.outcome == DualState::Outcome::Solved && !residuals[at_index(j)].below(good_enough)) mend(j, state);
+      if (state.outcome == DualState::Outcome::Solved && !residuals[at_index(j)].below(good_enough))
+        mend(j, state);
     }
     measure_margin(run);
     mark_ill_conditioned(run, states);
@@ -295,9 +296,9 @@ void ActiveSetEngine::correct(const Run& run, std::span<DualState> state) {
   }
 }
 
-/// Where the unconstrained minimiser is far away, values of rows that were computed from it cannot tell right signs
-/// from wrong. From here on the point itself is the origin: values come from the user's data, and the set changes
-/// by steps from them.
+/// Where the unconstrained minimiser is far away, values of rows that were computed from it cannot tell right
+/// signs from wrong. From here on the point itself is the origin: values come from the user's data, and the
+/// set changes by steps from them.
 void ActiveSetEngine::mend(Index column, DualState& state) {
   const Run run{column, 1};
   // add_correction and its like index states by column.
@@ -343,7 +344,8 @@ bool ActiveSetEngine::drop_wrong_signs(Index column, DualState& state) {
     largest = std::max(largest, std::abs(lambda_(row, column)) * program.lengths[row]);
   for (const Index row : state.rows) {
     std::int8_t& side = state.side[at_index(row)];
-    if (program.fixed(row) || side * lambda_(row, column) * program.lengths[row] >= -rounding * largest) continue;
+    if (program.fixed(row) || side * lambda_(row, column) * program.lengths[row] >= -rounding * largest)
+      continue;
     side = 0;
     lambda_(row, column) = 0;
     dropped = true;

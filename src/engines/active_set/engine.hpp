@@ -22,8 +22,8 @@ struct Instance {
   [[nodiscard]] VectorsView vectors() const;
 };
 
-/// Solves [P C_T'; C_T 0] [u; v] = [a; c], T = E and S, in place: one column a right-hand side, and one state a
-/// column, or one for all. Of c_I the rows of S are read; the others are zero afterwards.            (AS6)
+/// Solves [P C_T'; C_T 0] [u; v] = [a; c], T = E and S, in place: one column a right-hand side, and one state
+/// a column, or one for all. Of c_I the rows of S are read; the others are zero afterwards.            (AS6)
 struct KktWorkspace {
   DenseMatrix t{};
   std::vector<double> r{};
@@ -53,7 +53,7 @@ class ActiveSetEngine {
   void run(std::span<DualState> states);
 
   PointBlock point{};
-  std::vector<Residuals> residuals{};   ///< from the user's data
+  std::vector<Residuals> residuals{};  ///< from the user's data
   std::vector<double> objective{};
   std::vector<double> margin{};         ///< (G1)
   std::vector<std::uint8_t> refined{};  ///< whether rounding had to be mended, or derivatives will want it
@@ -65,7 +65,9 @@ class ActiveSetEngine {
   struct Run {
     Index first, count;
   };
-  [[nodiscard]] const Instance& at(Index column) const { return instances_[static_cast<std::size_t>(column)]; }
+  [[nodiscard]] const Instance& at(Index column) const {
+    return instances_[static_cast<std::size_t>(column)];
+  }
   void read_vectors();
   void find_sets(std::span<DualState> states);
   void expand(const Run& run, std::span<const DualState> states);
@@ -85,7 +87,7 @@ class ActiveSetEngine {
   const std::vector<Index>& bounded_;
   Index n_, m_, p_, k_, columns_;
   double dependent_;  // see GoldfarbIdnani
-  Index most_ = 0;  // rows of I that can be independent
+  Index most_ = 0;    // rows of I that can be independent
   std::vector<Run> runs_;
   DenseMatrix lower_, upper_, bottom_, ceiling_, t_, lambda_;
   Products products_;

@@ -7,7 +7,7 @@
 namespace altdiff::detail {
 
 namespace {
-constexpr double only_rounding = 1e-9;   // a relative violation that a dependent row may have
+constexpr double only_rounding = 1e-9;  // a relative violation that a dependent row may have
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr int most_restarts = 4;
 
@@ -15,7 +15,14 @@ std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 GoldfarbIdnani::GoldfarbIdnani(Index k, Index most, double dependent)
-    : most_(std::min(k, most)), dependent_(dependent), R_(most_, most_), lambda_(most_ + 1), l_(most_), r_(most_), v_(k), ignored_(at(k)) {
+    : most_(std::min(k, most)),
+      dependent_(dependent),
+      R_(most_, most_),
+      lambda_(most_ + 1),
+      l_(most_),
+      r_(most_),
+      v_(k),
+      ignored_(at(k)) {
   rows_.reserve(at(most_));
 }
 
@@ -33,7 +40,8 @@ void GoldfarbIdnani::run(const DualProgram& program, DualState& state) {
   }
 }
 
-void GoldfarbIdnani::resume(const DualProgram& program, DualState& state, const double* lambda, const double* v) {
+void GoldfarbIdnani::resume(const DualProgram& program, DualState& state, const double* lambda,
+                            const double* v) {
   state.outcome = DualState::Outcome::Stalled;
   std::ranges::fill(ignored_, 0);
   take_rows(program, state);
@@ -49,9 +57,7 @@ void GoldfarbIdnani::resume(const DualProgram& program, DualState& state, const 
   if (factorise_rows(program, state)) state.outcome = DualState::Outcome::Solved;
 }
 
-int GoldfarbIdnani::most_changes(const DualProgram& program) {
-  return 50 + 20 * static_cast<int>(program.k);
-}
+int GoldfarbIdnani::most_changes(const DualProgram& program) { return 50 + 20 * static_cast<int>(program.k); }
 
 void GoldfarbIdnani::begin(const DualProgram& program, DualState& state) {
   take_rows(program, state);
@@ -212,7 +218,8 @@ void GoldfarbIdnani::add_columns(const DualProgram& program, double factor, cons
     const double w3 = factor * weights[s + 3];
     for (Index i = 0; i < program.k; ++i) v[i] -= w0 * a[i] + w1 * b[i] + w2 * c[i] + w3 * d[i];
   }
-  for (; s < size; ++s) v_ -= (factor * weights[s]) * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k);
+  for (; s < size; ++s)
+    v_ -= (factor * weights[s]) * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k);
 }
 
 bool GoldfarbIdnani::append(const DualProgram& program, Index row, double left) {

@@ -9,15 +9,17 @@ namespace altdiff::detail {
 /// the set stays independent, so duplicate rows do no harm.
 class GoldfarbIdnani {
  public:
-  /// `k`: inequalities and bounds; `most`: how many of them can be independent. A row of which the set leaves less
-  /// than the share `dependent` of its squared length counts as dependent on it.
+  /// `k`: inequalities and bounds; `most`: how many of them can be independent. A row of which the set leaves
+  /// less than the share `dependent` of its squared length counts as dependent on it.
   GoldfarbIdnani(Index k, Index most, double dependent);
 
-  /// Begins at what is dual feasible of the set in `side`. Infeasible leaves the proof in `rows` and `lambda`.
+  /// Begins at what is dual feasible of the set in `side`. Infeasible leaves the proof in `rows` and
+  /// `lambda`.
   void run(const DualProgram& program, DualState& state);
 
-  /// Goes on from a set with the given multipliers (of all rows, of the right signs) and values of the rows, which
-  /// may be more accurate than those that follow from the program's t. Leaves lambda and the factor of the new set.
+  /// Goes on from a set with the given multipliers (of all rows, of the right signs) and values of the rows,
+  /// which may be more accurate than those that follow from the program's t. Leaves lambda and the factor of
+  /// the new set.
   void resume(const DualProgram& program, DualState& state, const double* lambda, const double* v);
 
  private:
@@ -48,10 +50,10 @@ class GoldfarbIdnani {
 
   Index most_;
   double dependent_;
-  Factor R_;                       // M_SS = R R', lower triangle
-  std::vector<Index> rows_;        // S, in the order of R
+  Factor R_;                 // M_SS = R R', lower triangle
+  std::vector<Index> rows_;  // S, in the order of R
   Vector lambda_, l_, r_, v_;
-  std::vector<char> ignored_;      // rows that only rounding violates
+  std::vector<char> ignored_;  // rows that only rounding violates
 };
 
 }  // namespace altdiff::detail

@@ -40,7 +40,8 @@ PrimalDual::Lane PrimalDual::entered(const DualProgram& program, DualState& stat
 }
 
 void PrimalDual::solve(std::vector<Lane>& running) {
-  std::erase_if(running, [this](const Lane& lane) { return static_cast<Index>(lane.state->rows.size()) > most_; });
+  std::erase_if(running,
+                [this](const Lane& lane) { return static_cast<Index>(lane.state->rows.size()) > most_; });
   const bool small = std::ranges::all_of(running, [this](const Lane& lane) {
     return static_cast<Index>(lane.state->rows.size()) <= cholesky_.largest();
   });
@@ -60,7 +61,8 @@ void PrimalDual::gather(const Lane& lane, Index slot, Index size) {
   for (Index i = 0; i < count; ++i) {
     const Index row = state.rows[static_cast<std::size_t>(i)];
     const double* column = program.column(row);
-    for (Index j = 0; j <= i; ++j) cholesky_.entry(i, j, slot) = column[state.rows[static_cast<std::size_t>(j)]];
+    for (Index j = 0; j <= i; ++j)
+      cholesky_.entry(i, j, slot) = column[state.rows[static_cast<std::size_t>(j)]];
     cholesky_.right_side(i, slot) =
         program.t[row] - program.limit(row, state.side[static_cast<std::size_t>(row)]);
   }

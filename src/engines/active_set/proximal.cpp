@@ -32,7 +32,8 @@ struct Regularised {
   }
 };
 
-void iterate(const Instance& instance, const std::vector<Index>& bounded, const Attempt& attempt, Proximal& best) {
+void iterate(const Instance& instance, const std::vector<Index>& bounded, const Attempt& attempt,
+             Proximal& best) {
   const Regularised regularised(instance.matrices, attempt);
   MatricesView matrices = instance.matrices;
   matrices.P = regularised.P.data();
