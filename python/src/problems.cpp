@@ -70,7 +70,7 @@ std::vector<Solved> solve_problems(const std::vector<const Problem<SparseMatrix>
   std::vector<Solved> solved;
   solved.reserve(problems.size());
   for (std::size_t i = 0; i < problems.size(); ++i)
-    solved.push_back({problems[i]->qp, std::move(solutions[i])});
+    solved.push_back({.qp = problems[i]->qp, .solution = std::move(solutions[i])});
   return solved;
 }
 

@@ -177,8 +177,12 @@ void vjp(const BatchProgram& program, const BatchSolution& solution, const Batch
       gradient[static_cast<std::size_t>(Field::ub)] != nullptr) {
     bounds = active_bounds(program, linearisation, pull.wanted);
   }
-  write_gradients(program, {pull.everyone ? solution.point : point, adjoint, objective_bar, bounds}, gradient,
-                  num_threads);
+  write_gradients(program,
+                  {.point = pull.everyone ? solution.point : point,
+                   .adjoint = adjoint,
+                   .objective_bar = objective_bar,
+                   .active_bounds = bounds},
+                  gradient, num_threads);
 }
 
 PointBlock jvp(const BatchProgram& program, const BatchSolution& solution, const BatchProgram& dot,

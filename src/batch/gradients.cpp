@@ -48,7 +48,7 @@ void write_columns(const OuterProducts& sum, Index first, Index count, double* t
     write_outer(sum, 0, first, count, target);
     return;
   }
-  Eigen::Map<DenseMatrix> block(target + first * sum.rows(), sum.rows(), count);
+  const Eigen::Map<DenseMatrix> block(target + first * sum.rows(), sum.rows(), count);
   multiply(Op::None, Op::Transpose, 1, sum.left, sum.right.middleRows(first, count), 0, block);
   multiply(Op::None, Op::Transpose, 1, sum.other_left, sum.other_right.middleRows(first, count), 1, block);
 }
@@ -59,7 +59,9 @@ void write_some(const OuterProducts& sum, const std::vector<Index>& instances, d
   const DenseMatrix right = sum.right(Eigen::all, instances);
   const DenseMatrix other_left = sum.other_left(Eigen::all, instances);
   const DenseMatrix other_right = sum.other_right(Eigen::all, instances);
-  write_columns({left, right, other_left, other_right}, 0, right.rows(), target);
+  const OuterProducts picked{
+      .left = left, .right = right, .other_left = other_left, .other_right = other_right};
+  write_columns(picked, 0, right.rows(), target);
 }
 
 /// Pieces of work on all matrices together, so that no thread waits for another between two of them.
@@ -132,9 +134,9 @@ void write_gradients(const BatchProgram& program, const AdjointBlock& block, con
   const auto matrix = [&](Field field, const OuterProducts& sum) {
     if (target(field) != nullptr) matrices.add(program[field], sum, target(field));
   };
-  matrix(Field::P, {half, x, x, half});  // (V2)
-  matrix(Field::G, {x, r_z, u, z});      // (V4)
-  matrix(Field::A, {x, v_y, u, y});      // (V6)
+  matrix(Field::P, {.left = half, .right = x, .other_left = x, .other_right = half});  // (V2)
+  matrix(Field::G, {.left = x, .right = r_z, .other_left = u, .other_right = z});      // (V4)
+  matrix(Field::A, {.left = x, .right = v_y, .other_left = u, .other_right = y});      // (V6)
   matrices.run(threads_for(num_threads));
   const auto vector = [&](Field field, const ConstBlock& own) {
     if (target(field) != nullptr) write_vector(program, program[field], own, target(field));

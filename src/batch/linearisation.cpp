@@ -11,7 +11,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr Index shared_width = 32;
-constexpr Index own_numbers = 1 << 15;  // of spaces that are in use together: they fit into the second cache
+constexpr Index own_numbers = 32768;    // of spaces that are in use together: they fit into the second cache
 constexpr double exact_enough = 1e-14;  // a correction, relative to what it corrects, that is only rounding
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }

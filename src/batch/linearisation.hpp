@@ -1,7 +1,6 @@
 #pragma once
 
 #include <altdiff/batch.hpp>
-#include <optional>
 
 #include "batch/memory.hpp"
 #include "derivatives/linearisation.hpp"
@@ -29,7 +28,7 @@ class BatchLinearisation {
  public:
   std::vector<Index> bounded{};  // variables with a bound in any instance
   Memory memory{};
-  std::vector<std::optional<ConstraintSpace>> spaces{};
+  std::vector<ConstraintSpace> spaces{};
   std::vector<Linearised> instances{};
 
   /// Solves (A2), one column an instance; instances where `wanted` is false are left alone.

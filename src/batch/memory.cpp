@@ -1,46 +1,64 @@
 #include "batch/memory.hpp"
 
+#include <memory>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 namespace altdiff::detail {
 
 namespace {
 
-constexpr Index most_idle = (Index{64} << 20) / static_cast<Index>(sizeof(double));
+constexpr Index most_idle = 64 * 1024 * 1024 / static_cast<Index>(sizeof(double));
+
+struct Block {
+  double* numbers = nullptr;
+  Index count = 0;
+};
+
+Block allocated(Index count) {
+  return {.numbers = std::allocator<double>().allocate(static_cast<std::size_t>(count)), .count = count};
+}
+
+void free(const Block& block) {
+  std::allocator<double>().deallocate(block.numbers, static_cast<std::size_t>(block.count));
+}
 
 /// Blocks that wait.
 class Idle {
  public:
-  std::pair<std::unique_ptr<double[]>, Index> take(Index count) {
+  /// The smallest that is large enough, and not much too large; empty if there is none.
+  Block take(Index count) {
     const std::scoped_lock lock(mutex_);
     auto best = blocks_.end();
     for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
-      const bool fits = block->second >= count && block->second <= 2 * count;
-      if (fits && (best == blocks_.end() || block->second < best->second)) best = block;
+      const bool fits = block->count >= count && block->count <= 2 * count;
+      if (fits && (best == blocks_.end() || block->count < best->count)) best = block;
     }
     if (best == blocks_.end()) return {};
-    auto found = std::move(*best);
-    total_ -= found.second;
+    const Block found = *best;
+    total_ -= found.count;
     blocks_.erase(best);
     return found;
   }
 
-  void give(std::unique_ptr<double[]> numbers, Index count) {
+  void give(const Block& block) {
     const std::scoped_lock lock(mutex_);
-    if (count > most_idle) return;
-    while (total_ + count > most_idle) {  // the oldest go first
-      total_ -= blocks_.front().second;
+    if (block.count > most_idle) {
+      free(block);
+      return;
+    }
+    while (total_ + block.count > most_idle) {  // the oldest go first
+      total_ -= blocks_.front().count;
+      free(blocks_.front());
       blocks_.erase(blocks_.begin());
     }
-    total_ += count;
-    blocks_.emplace_back(std::move(numbers), count);
+    total_ += block.count;
+    blocks_.push_back(block);
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::pair<std::unique_ptr<double[]>, Index>> blocks_;
+  std::vector<Block> blocks_;
   Index total_ = 0;
 };
 
@@ -52,18 +70,15 @@ Idle& idle() {
 
 }  // namespace
 
-Memory::Memory(Index count) : count_(count) {
-  auto [numbers, found] = idle().take(count);
-  if (numbers == nullptr) {
-    numbers_ = std::make_unique_for_overwrite<double[]>(static_cast<std::size_t>(count));
-  } else {
-    numbers_ = std::move(numbers);
-    count_ = found;
-  }
+Memory::Memory(Index count) {
+  Block block = idle().take(count);
+  if (block.numbers == nullptr) block = allocated(count);
+  numbers_ = block.numbers;
+  count_ = block.count;
 }
 
 Memory::~Memory() {
-  if (numbers_ != nullptr) idle().give(std::move(numbers_), count_);
+  if (numbers_ != nullptr) idle().give({.numbers = numbers_, .count = count_});
 }
 
 }  // namespace altdiff::detail

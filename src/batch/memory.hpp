@@ -1,7 +1,7 @@
 #pragma once
 
 #include <altdiff/matrix.hpp>
-#include <memory>
+#include <utility>
 
 namespace altdiff::detail {
 
@@ -13,15 +13,19 @@ class Memory {
   Memory() = default;
   explicit Memory(Index count);
   ~Memory();
-  Memory(Memory&&) = default;
-  Memory& operator=(Memory&&) = default;
+  Memory(Memory&& other) noexcept { *this = std::move(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(numbers_, other.numbers_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  [[nodiscard]] double* data() const { return numbers_.get(); }
+  [[nodiscard]] double* data() const { return numbers_; }
 
  private:
-  std::unique_ptr<double[]> numbers_{};
+  double* numbers_ = nullptr;
   Index count_ = 0;
 };
 

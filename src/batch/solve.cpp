@@ -167,8 +167,8 @@ class BatchSolver {
   void make_space(Index instance) {
     const Instance data = instance_of(program_, instance);
     const Index space = grouping_.of[at(instance)];
-    result_->spaces[at(space)].emplace(data.matrices, result_->bounded,
-                                       result_->memory.data() + space * space_memory_);
+    result_->spaces[at(space)] =
+        ConstraintSpace(data.matrices, result_->bounded, result_->memory.data() + space * space_memory_);
   }
 
   void solve_chunk(Index first, Index last) {
@@ -179,8 +179,8 @@ class BatchSolver {
       if (!valid_vectors(instance)) continue;
       const Index space = grouping_.of[at(i)];
       if (active_set() && grouping_.spaces == program_.size) make_space(i);
-      if (active_set() && result_->spaces[at(space)] && result_->spaces[at(space)]->usable()) {
-        instance.space = &*result_->spaces[at(space)];
+      if (active_set() && result_->spaces[at(space)].usable()) {
+        instance.space = &result_->spaces[at(space)];
         instances.push_back(instance);
         members.push_back(i);
       } else {
@@ -258,22 +258,20 @@ class BatchSolver {
             .residuals = engine.residuals[at(j)],
             .margin = engine.margin[at(j)],
             .degenerate = engine.margin[at(j)] < degenerate_margin});
-    result_->instances[at(i)] = {.space = &*result_->spaces[at(grouping_.of[at(i)])],
+    result_->instances[at(i)] = {.space = &result_->spaces[at(grouping_.of[at(i)])],
                                  .state = std::move(state),
                                  .refinements = engine.refined[at(j)] != 0 ? few_refinements : 0};
   }
 
-  void accept(Index i, Proximal&& found) {
+  void accept(Index i, const Proximal& found) {
     record(i, found.point,
            {.objective = found.objective,
             .iterations = found.state.changes,
             .residuals = found.residuals,
             .margin = found.margin,
             .degenerate = found.margin < degenerate_margin});
-    result_->instances[at(i)] = {.space = &found.own->space,
-                                 .state = std::move(found.state),
-                                 .refinements = many_refinements,
-                                 .own = found.own};
+    result_->instances[at(i)] = {
+        .space = &found.own->space, .state = found.state, .refinements = many_refinements, .own = found.own};
   }
 
   void accept(Index i, const Solution<DenseMatrix>& solved) {
@@ -281,7 +279,9 @@ class BatchSolver {
            {.status = solved.status,
             .objective = solved.objective,
             .iterations = solved.iterations,
-            .residuals = {solved.primal_residual, solved.dual_residual, solved.duality_gap},
+            .residuals = {.primal = solved.primal_residual,
+                          .dual = solved.dual_residual,
+                          .gap = solved.duality_gap},
             .margin = solved.margin,
             .degenerate = solved.degenerate,
             .unique = solved.unique});
@@ -312,16 +312,25 @@ class BatchSolver {
     const QuadraticProgram<DenseMatrix> qp = program_of(instance);
     Point start = known_start(i);
     if (active_set() && is_convex(normalised(qp).P)) {
-      if (Proximal found = solve_proximal(instance, result_->bounded); found.found()) {
-        start = {.x = found.point.x, .y = found.point.y, .z = found.point.z, .z_box = found.point.z_box};
-        Settings only_finish = rest;
-        only_finish.max_iterations = 0;
-        const auto finished = solve_alternating(qp, only_finish, start);
-        if (finished.status == Status::Solved) return accept(i, finished);
-        if (found.residuals.below(settings_.tolerance) && !late()) return accept(i, std::move(found));
-      }
+      const Proximal found = solve_proximal(instance, result_->bounded);
+      if (found.found() && settled(i, qp, rest, found)) return;
+      if (found.found()) start = found.as_point();
     }
     accept(i, solve_alternating(qp, rest, start));
+  }
+
+  /// The proximal method's point, finished on its active set, or as it is; false if neither passes the check.
+  bool settled(Index i, const QuadraticProgram<DenseMatrix>& qp, Settings only_finish,
+               const Proximal& found) {
+    only_finish.max_iterations = 0;
+    const auto finished = solve_alternating(qp, only_finish, found.as_point());
+    if (finished.status == Status::Solved) {
+      accept(i, finished);
+      return true;
+    }
+    if (!found.residuals.below(settings_.tolerance) || late()) return false;
+    accept(i, found);
+    return true;
   }
 
   [[nodiscard]] Point known_start(Index i) const {

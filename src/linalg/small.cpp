@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 namespace altdiff::detail {
 
@@ -22,6 +23,18 @@ template <Index quads, Index columns>
 struct Tile {
   Quad entry[quads][columns] = {};  // NOLINT: std::array loses the alignment of its type
 };
+
+/// Calls body(i, quads) for the rows from `first`, in tiles of twelve and at the end of eight or four.
+template <class Body>
+void for_tiles(Index first, Index rows, const Body& body) {
+  Index i = first;
+  for (; rows - i > 2 * four; i += 3 * four) body(i, std::integral_constant<Index, 3>());
+  if (rows - i > four) {
+    body(i, std::integral_constant<Index, 2>());
+  } else if (rows - i > 0) {
+    body(i, std::integral_constant<Index, 1>());
+  }
+}
 
 /// tile += rows times the transposed pivot rows, over `length` columns.
 template <Index quads, Index columns>
@@ -84,14 +97,9 @@ bool factorise_panel(double* T, Index stride, Index rows, Index first) {
   Corner<columns> corner;
   if (!corner.factorise(square, stride)) return false;
   const double* pivots = T + first;
-  Index i = first + columns;
-  const auto finish = [&]<Index quads>() {
+  for_tiles(first + columns, rows, [&](Index i, auto quads) {
     finish_rows<quads, columns>(T + first * stride + i, T + i, pivots, stride, first, corner);
-    i += quads * four;
-  };
-  while (rows - i > 2 * four) finish.template operator()<3>();
-  while (rows - i > four) finish.template operator()<2>();
-  while (rows - i > 0) finish.template operator()<1>();
+  });
   return true;
 }
 
@@ -110,15 +118,10 @@ void write_tile(double alpha, const double* rows, const double* pivots, Index st
 template <Index columns>
 void gram_columns(double alpha, const double* A, Index stride_A, Index rows, Index length, double beta,
                   double* C, Index stride_C, Index first) {
-  Index i = first;
-  const auto write = [&]<Index quads>() {
+  for_tiles(first, rows, [&](Index i, auto quads) {
     write_tile<quads, columns>(alpha, A + i, A + first, stride_A, length, beta, C + first * stride_C + i,
                                stride_C);
-    i += quads * four;
-  };
-  while (rows - i > 2 * four) write.template operator()<3>();
-  while (rows - i > four) write.template operator()<2>();
-  while (rows - i > 0) write.template operator()<1>();
+  });
 }
 
 struct Square {

@@ -12,9 +12,11 @@ from pathlib import Path
 import altdiff
 import numpy as np
 import pytest
-from altdiff import _binding
+from altdiff import _binding, _dense
 from altdiff._native import core
+from altdiff._problem import make_problem
 from helpers.problems import natural_problem
+from scipy.sparse import csc_matrix
 
 PACKAGE = Path(altdiff.__file__).parent
 
@@ -67,9 +69,12 @@ def test_the_package_is_typed_and_its_native_modules_have_stubs() -> None:
 def test_the_native_module_offers_what_its_type_says() -> None:
     public = [name for name in vars(_binding.Core) if not name.startswith("_")]
     assert [name for name in public if not hasattr(core, name)] == []
-    problem = core.DenseProblem(np.eye(1), np.ones(1), None, None, None, None, None, None)
+    one = csc_matrix(np.eye(1))
+    problem = core.SparseProblem(one, np.ones(1), None, None, None, None, None, None)
     (solution,) = core.solve_each([problem], core.Settings(), [None])
-    for value, kind in ((problem, _binding.NativeProblem), (solution, _binding.NativeSolution)):
+    batch = _dense.solve(make_problem({"P": np.eye(1), "q": np.ones(1)}), core.Settings()).native
+    kinds = {_binding.NativeProblem: problem, _binding.NativeSolution: solution, _binding.NativeBatch: batch}
+    for kind, value in kinds.items():
         assert [name for name in dir(kind) if not name.startswith("_") and not hasattr(value, name)] == []
 
 
@@ -85,7 +90,9 @@ def test_the_baseline_code_gives_the_same_answers() -> None:
 import json
 import altdiff
 from altdiff._native import core
+from altdiff._problem import make_problem
 from helpers.problems import natural_problem
+from scipy.sparse import csc_matrix
 solution = altdiff.solve_qp(**natural_problem(1, n=12, m=10, p=3))
 gradient = solution.vjp(solution.x).q
 print(json.dumps([core.build_info()["instruction_set"], solution.x.tolist(), gradient.tolist()]))
@@ -104,6 +111,7 @@ def test_a_build_without_the_fast_code_falls_back_to_the_baseline() -> None:
 import sys
 sys.modules["altdiff._core_v3"] = None
 from altdiff._native import core
+from altdiff._problem import make_problem
 print(core.build_info()["instruction_set"])
 """
     assert run(code, ALTDIFF_INSTRUCTION_SET="") == "baseline"

@@ -104,9 +104,8 @@ void ConstraintSpace::reduce(Block a, Block c_E, Block t_I) const {
   triangular_solve(Op::None, L(), a);
   multiply(Op::None, Op::None, 1, Y_I(), a, 0, t_I);
   if (p_ == 0) return;
-  for (Index i = 0; i < static_cast<Index>(kept_.size()); ++i)
-    c_E.row(i) = c_E.row(kept_[static_cast<std::size_t>(i)]);
-  auto c = c_E.topRows(p_);
+  for (Index i = 0; i < std::ssize(kept_); ++i) c_E.row(i) = c_E.row(kept_[static_cast<std::size_t>(i)]);
+  const auto c = c_E.topRows(p_);
   multiply(Op::None, Op::None, 1, Y_E(), a, -1, c);
   triangular_solve(Op::None, L_E(), c);
   multiply(Op::None, Op::None, -1, W(), c, 1, t_I);
@@ -115,7 +114,7 @@ void ConstraintSpace::reduce(Block a, Block c_E, Block t_I) const {
 void ConstraintSpace::expand(Block w, Block t_E, const ConstBlock& v_I) const {
   multiply(Op::Transpose, Op::None, -1, Y_I(), v_I, 1, w);
   if (p_ > 0) {
-    auto t = t_E.topRows(p_);
+    const auto t = t_E.topRows(p_);
     multiply(Op::Transpose, Op::None, -1, W(), v_I, 1, t);
     triangular_solve(Op::Transpose, L_E(), t);
     multiply(Op::Transpose, Op::None, -1, Y_E(), t, 1, w);

@@ -37,6 +37,7 @@ class ConstraintSpace {
     return padded(n + p + k) * n + padded(p + k) * (p + k) + k + n;
   }
 
+  ConstraintSpace() = default;
   /// `memory` belongs to the caller, and outlives the space.
   ConstraintSpace(const MatricesView& data, const std::vector<Index>& bounded, double* memory);
 
@@ -85,10 +86,10 @@ class ConstraintSpace {
   /// False if a pivot falls below the share `smallest` of its diagonal.
   [[nodiscard]] bool eliminate_equalities(double smallest);
 
-  Index n_, p_, k_, stride_T_, stride_M_;
-  double* T_;  // [L; Y_E'; Y_I']
-  double* M_;  // [L_E .; W M_I]
-  double* lengths_;
+  Index n_ = 0, p_ = 0, k_ = 0, stride_T_ = 0, stride_M_ = 0;
+  double* T_ = nullptr;  // [L; Y_E'; Y_I']
+  double* M_ = nullptr;  // [L_E .; W M_I]
+  double* lengths_ = nullptr;
   std::vector<Index> kept_{};  // rows of A in E; empty: all
   double largest_P_ = 0;
   double smallest_pivot_ = 0;

@@ -32,7 +32,7 @@ void DualState::list_rows() {
 void DualState::solve(double* r) const {
   const auto count = static_cast<Index>(rows.size());
   const ConstFactor L(factor.data(), count, count, Eigen::OuterStride<>(stride()));
-  Eigen::Map<DenseMatrix> x(r, count, 1);
+  const Eigen::Map<DenseMatrix> x(r, count, 1);
   triangular_solve(Op::None, L, x);
   triangular_solve(Op::Transpose, L, x);
 }

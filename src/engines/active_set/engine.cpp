@@ -25,15 +25,18 @@ constexpr double clearly_dependent = 2e-14;
 
 std::size_t at_index(Index i) { return static_cast<std::size_t>(i); }
 
-VectorView view(const double* data, Index size) {
+VectorView numbers(const double* data, Index size) {
   return Eigen::Map<const Vector>(data, data != nullptr ? size : 0);
 }
 
 }  // namespace
 
 VectorsView Instance::vectors() const {
-  return {view(q, matrices.n), view(b, matrices.p), view(h, matrices.m), view(lb, matrices.n),
-          view(ub, matrices.n)};
+  return {.q = numbers(q, matrices.n),
+          .b = numbers(b, matrices.p),
+          .h = numbers(h, matrices.m),
+          .lb = numbers(lb, matrices.n),
+          .ub = numbers(ub, matrices.n)};
 }
 
 void solve_kkt(const ConstraintSpace& space, std::span<const DualState* const> states, Block a, Block c_E,
@@ -60,7 +63,7 @@ void Products::compute(const Instance& instance, Index first, const ConstBlock& 
   const auto& data = instance.matrices;
   const Index count = x.cols();
   const bool symmetric = instance.space->symmetric();
-  auto P_x = Px.middleCols(first, count);
+  const auto P_x = Px.middleCols(first, count);
   multiply(Op::None, Op::None, symmetric ? 1 : 0.5, data.P_rows(), x, 0, P_x);
   if (!symmetric) multiply(Op::Transpose, Op::None, 0.5, data.P_rows(), x, 1, P_x);
   multiply(Op::Transpose, Op::None, 1, data.A_rows(), x, 0, Ax.middleCols(first, count));
@@ -70,7 +73,7 @@ void Products::compute(const Instance& instance, Index first, const ConstBlock& 
 }
 
 ProductsView Products::column(Index j) const {
-  return {Px.col(j), Ax.col(j), Gx.col(j), Aty.col(j), Gtz.col(j)};
+  return {.Px = Px.col(j), .Ax = Ax.col(j), .Gx = Gx.col(j), .Aty = Aty.col(j), .Gtz = Gtz.col(j)};
 }
 
 ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded)
@@ -103,7 +106,8 @@ ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std:
       products_(n_, m_, p_, columns_),
       size_(instances.size()) {
   for (Index j = 0; j < columns_; ++j) {
-    if (runs_.empty() || at(j).space != at(runs_.back().first).space) runs_.push_back({j, 0});
+    if (runs_.empty() || at(j).space != at(runs_.back().first).space)
+      runs_.push_back({.first = j, .count = 0});
     ++runs_.back().count;
   }
 }
@@ -111,8 +115,8 @@ ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std:
 void ActiveSetEngine::run(std::span<DualState> states) {
   read_vectors();
   for (const Run& run : runs_) {
-    auto w = point.x.middleCols(run.first, run.count);
-    auto t_E = point.y.middleCols(run.first, run.count);
+    const auto w = point.x.middleCols(run.first, run.count);
+    const auto t_E = point.y.middleCols(run.first, run.count);
     at(run.first).space->reduce(w, t_E, t_.middleCols(run.first, run.count));
     const Index kept = at(run.first).space->equalities();
     for (Index j = run.first; j < run.first + run.count; ++j)
@@ -215,14 +219,19 @@ void ActiveSetEngine::split_multipliers(const Run& run, std::span<const DualStat
   }
 }
 
+PointView ActiveSetEngine::view(Index column) const {
+  return {.x = point.x.col(column),
+          .y = point.y.col(column),
+          .z = point.z.col(column),
+          .z_box = point.z_box.col(column)};
+}
+
 void ActiveSetEngine::check(const Run& run) {
   products_.compute(at(run.first), run.first, point.x.middleCols(run.first, run.count),
                     point.y.middleCols(run.first, run.count), point.z.middleCols(run.first, run.count));
   for (Index j = run.first; j < run.first + run.count; ++j) {
     const VectorsView data = at(j).vectors();
-    residuals[at_index(j)] =
-        relative_residuals(data, {point.x.col(j), point.y.col(j), point.z.col(j), point.z_box.col(j)},
-                           products_.column(j), at(j).space->largest_P());
+    residuals[at_index(j)] = relative_residuals(data, view(j), products_.column(j), at(j).space->largest_P());
     objective[at_index(j)] = point.x.col(j).dot(0.5 * products_.Px.col(j) + data.q);
   }
 }
@@ -300,7 +309,7 @@ void ActiveSetEngine::correct(const Run& run, std::span<DualState> state) {
 /// signs from wrong. From here on the point itself is the origin: values come from the user's data, and the
 /// set changes by steps from them.
 void ActiveSetEngine::mend(Index column, DualState& state) {
-  const Run run{column, 1};
+  const Run run{.first = column, .count = 1};
   // add_correction and its like index states by column.
   const std::span<DualState> states(&state - column, at_index(column) + 1);
   GoldfarbIdnani pivots(k_, most_, dependent_);

@@ -72,6 +72,7 @@ class ActiveSetEngine {
   void find_sets(std::span<DualState> states);
   void expand(const Run& run, std::span<const DualState> states);
   void split_multipliers(const Run& run, std::span<const DualState> states);
+  [[nodiscard]] PointView view(Index column) const;
   void check(const Run& run);
   void refine(const Run& run, std::span<const DualState> states);
   void add_correction(const Run& run, std::span<const DualState> states);

@@ -96,7 +96,7 @@ void GoldfarbIdnani::solve_multipliers(const DualProgram& program, const DualSta
     lambda_[s] = program.t[row] - program.limit(row, state.side[at(row)]);
   }
   const auto R = R_.topLeftCorner(size, size).triangularView<Eigen::Lower>();
-  auto lambda = lambda_.head(size);
+  const auto lambda = lambda_.head(size);
   R.solveInPlace(lambda);
   R.transpose().solveInPlace(lambda);
 }

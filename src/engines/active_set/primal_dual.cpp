@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace altdiff::detail {
 
@@ -20,7 +21,7 @@ PrimalDual::PrimalDual(Index k, Index most)
 void PrimalDual::run(std::span<const DualProgram> programs, std::span<DualState> states) {
   running_.clear();
   for (std::size_t next = 0; next < programs.size() || !running_.empty();) {
-    while (running_.size() < lanes && next < programs.size()) {
+    while (std::ssize(running_) < lanes && next < programs.size()) {
       Lane lane = entered(programs[next], states[next]);
       ++next;
       if (!lane.state->rows.empty() || !settle(lane)) running_.push_back(lane);
@@ -30,7 +31,7 @@ void PrimalDual::run(std::span<const DualProgram> programs, std::span<DualState>
   }
 }
 
-PrimalDual::Lane PrimalDual::entered(const DualProgram& program, DualState& state) {
+PrimalDual::Lane PrimalDual::entered(const DualProgram& program, DualState& state) const {
   const auto k = static_cast<std::size_t>(program.k);
   state.rows.reserve(k);
   state.lambda.reserve(static_cast<std::size_t>(std::min(program.k, most_)));
@@ -81,7 +82,7 @@ void PrimalDual::solve_together(std::vector<Lane>& running) {
     // A missing lane repeats the last one.
     const auto l = std::min(static_cast<std::size_t>(slot), running.size() - 1);
     gather(running[l], slot, size);
-    if (static_cast<std::size_t>(slot) == l) running[l].slot = slot;
+    if (std::cmp_equal(slot, l)) running[l].slot = slot;
   }
   const auto failed = cholesky_.solve(size, smallest_pivot);
   for (const Lane& lane : running) {

@@ -26,7 +26,7 @@ class PrimalDual {
     int fewest_wrong = 0;
     int idle = 0;
   };
-  [[nodiscard]] Lane entered(const DualProgram& program, DualState& state);
+  [[nodiscard]] Lane entered(const DualProgram& program, DualState& state) const;
   /// Solves on each set; a lane that cannot be is removed.
   void solve(std::vector<Lane>& running);
   void solve_together(std::vector<Lane>& running);

@@ -12,9 +12,11 @@ struct Attempt {
   bool absolute;     // relative to the largest number on the diagonal of P, or each to its own
   double dependent;  // see GoldfarbIdnani: the smaller, the more nearly parallel rows are told apart
 };
-constexpr std::array attempts{Attempt{1e-6, false, 2e-14}, Attempt{1e-6, true, 2e-14},
-                              Attempt{1e-6, true, 1e-16}, Attempt{1e-3, true, 2e-14},
-                              Attempt{1e-10, false, 1e-15}};
+constexpr std::array attempts{Attempt{.weight = 1e-6, .absolute = false, .dependent = 2e-14},
+                              Attempt{.weight = 1e-6, .absolute = true, .dependent = 2e-14},
+                              Attempt{.weight = 1e-6, .absolute = true, .dependent = 1e-16},
+                              Attempt{.weight = 1e-3, .absolute = true, .dependent = 2e-14},
+                              Attempt{.weight = 1e-10, .absolute = false, .dependent = 1e-15}};
 constexpr double good_enough = 1e-10;
 constexpr int most_rounds = 20;
 constexpr int patience = 2;  // rounds that are no better

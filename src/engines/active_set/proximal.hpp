@@ -26,6 +26,9 @@ struct Proximal {
   double margin = 0;
 
   [[nodiscard]] bool found() const { return own != nullptr; }
+  [[nodiscard]] Point as_point() const {
+    return {.x = point.x, .y = point.y, .z = point.z, .z_box = point.z_box};
+  }
 };
 
 /// The active set where P is too close to singular, or rows too close to parallel, for it: P + R with a small
