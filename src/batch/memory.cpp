@@ -8,7 +8,7 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr Index most_idle = 64 * 1024 * 1024 / static_cast<Index>(sizeof(double));
+constexpr Index most_idle = 8388608;  // numbers: 64 MB
 
 struct Block {
   double* numbers = nullptr;

@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <deque>
 
+#include "dual_programs.hpp"
+#include "engines/active_set/goldfarb_idnani.hpp"
+#include "engines/active_set/primal_dual.hpp"
 #include "engines/alternating.hpp"
 #include "problem/checks.hpp"
 #include "random_problems.hpp"
@@ -71,6 +76,68 @@ TEST(Allocations, TheJacobianRecursionKeepsOnlyItsLastRound) {
     });
   };
   EXPECT_EQ(of_rounds(10), of_rounds(300));
+}
+
+/// A program at whose solution many rows are active: the larger `pull`, the more.
+QuadraticProgram<> pulled_program(unsigned seed, Index n, double pull) {
+  auto qp = random_program(seed, n, n, 3, true);
+  qp.q *= pull;
+  return qp;
+}
+
+/// Allocations of a search from the empty set, in a state that has held the answer before; and its changes.
+template <class Search>
+std::pair<long, int> allocations_of_search(const InDualSpace& dual, const Search& search) {
+  detail::DualState state = dual.empty_set();
+  search(state);
+  EXPECT_EQ(state.outcome, detail::DualState::Outcome::Solved);
+  std::ranges::fill(state.side, std::int8_t{0});
+  state.changes = 0;
+  const long count = allocations_of([&] { search(state); });
+  return {count, state.changes};
+}
+
+TEST(Allocations, TheSearchesForAnActiveSetTakeNoneHoweverManyChangesTheyMake) {
+  for (const Index n : {20, 100}) {  // side by side, and too large for that
+    int fewest = 1000;
+    int most = 0;
+    for (const double pull : {0.1, 1.0, 30.0}) {
+      const InDualSpace dual(pulled_program(3, n, pull));
+      const std::vector<detail::DualProgram> program(1, dual.program());
+      detail::GoldfarbIdnani pivots(program[0].k, dual.most(), 2e-14);
+      const auto [count, changes] =
+          allocations_of_search(dual, [&](detail::DualState& state) { pivots.run(program[0], state); });
+      EXPECT_EQ(count, 0) << "n = " << n << ", " << changes << " changes";
+      fewest = std::min(fewest, changes);
+      most = std::max(most, changes);
+    }
+    EXPECT_GT(most, fewest + 10) << "searches of different lengths";
+  }
+}
+
+TEST(Allocations, ThePrimalDualSearchOfSeveralInstancesTakesNone) {
+  for (const Index n : {20, 100}) {
+    std::deque<InDualSpace> duals;
+    std::vector<detail::DualProgram> programs;
+    std::vector<detail::DualState> states;
+    for (unsigned seed = 0; seed < 6; ++seed) {
+      auto qp = random_program(seed, n, 0, 0, true);
+      qp.q *= seed;
+      programs.push_back(duals.emplace_back(qp).program());
+      states.push_back(duals.back().empty_set());
+    }
+    detail::PrimalDual search(programs[0].k, duals[0].most());
+    const auto run = [&] {
+      for (auto& state : states) {
+        std::ranges::fill(state.side, std::int8_t{0});
+        state.changes = 0;
+      }
+      search.run(programs, states);
+    };
+    run();
+    EXPECT_EQ(allocations_of(run), 0) << n;
+    EXPECT_GT(states[5].changes, states[0].changes) << "searches of different lengths";
+  }
 }
 
 }  // namespace

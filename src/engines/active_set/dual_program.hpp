@@ -52,7 +52,8 @@ struct DualState {
   int changes = 0;                  // of the active set
   Outcome outcome = Outcome::Stalled;
 
-  [[nodiscard]] Index stride() const { return padded(static_cast<Index>(rows.size())); }
+  [[nodiscard]] Index count() const { return static_cast<Index>(rows.size()); }
+  [[nodiscard]] Index stride() const { return padded(count()); }
   [[nodiscard]] double pivot(std::size_t s) const {
     return factor[s * static_cast<std::size_t>(stride()) + s];
   }

@@ -41,11 +41,9 @@ PrimalDual::Lane PrimalDual::entered(const DualProgram& program, DualState& stat
 }
 
 void PrimalDual::solve(std::vector<Lane>& running) {
-  std::erase_if(running,
-                [this](const Lane& lane) { return static_cast<Index>(lane.state->rows.size()) > most_; });
-  const bool small = std::ranges::all_of(running, [this](const Lane& lane) {
-    return static_cast<Index>(lane.state->rows.size()) <= cholesky_.largest();
-  });
+  std::erase_if(running, [this](const Lane& lane) { return lane.state->count() > most_; });
+  const bool small = std::ranges::all_of(
+      running, [this](const Lane& lane) { return lane.state->count() <= cholesky_.largest(); });
   if (small && running.size() >= worth_lanes) {
     solve_together(running);
     return;
@@ -58,7 +56,7 @@ void PrimalDual::solve(std::vector<Lane>& running) {
 
 void PrimalDual::gather(const Lane& lane, Index slot, Index size) {
   const auto& [program, state] = std::tie(*lane.program, *lane.state);
-  const auto count = static_cast<Index>(state.rows.size());
+  const auto count = state.count();
   for (Index i = 0; i < count; ++i) {
     const Index row = state.rows[static_cast<std::size_t>(i)];
     const double* column = program.column(row);
@@ -77,7 +75,7 @@ void PrimalDual::gather(const Lane& lane, Index slot, Index size) {
 void PrimalDual::solve_together(std::vector<Lane>& running) {
   if (running.empty()) return;
   Index size = 0;
-  for (const Lane& lane : running) size = std::max(size, static_cast<Index>(lane.state->rows.size()));
+  for (const Lane& lane : running) size = std::max(size, lane.state->count());
   for (Index slot = 0; slot < lanes; ++slot) {
     // A missing lane repeats the last one.
     const auto l = std::min(static_cast<std::size_t>(slot), running.size() - 1);
@@ -133,7 +131,7 @@ int PrimalDual::flip_wrong_signs(Lane& lane) {
 }
 
 void PrimalDual::keep_factor(const Lane& lane) {
-  const auto count = static_cast<Index>(lane.state->rows.size());
+  const auto count = lane.state->count();
   auto& factor = lane.state->factor;
   const Index stride = lane.state->stride();
   factor.resize(static_cast<std::size_t>(count * stride));
