@@ -18,6 +18,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 DEV := .venv/.ready-dev
 DOCS := .venv/.ready-docs
 PACKAGE := .venv/.ready-package
+PEERS := .venv-peers/.ready
 SITE_PACKAGES = $(shell .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 
 # Directories are listed too: their time changes when a file is added or deleted.
@@ -29,11 +30,11 @@ PYTHON_DIRS := $(wildcard python benchmarks docs examples experiments tests tool
 MYPY_DIRS := $(wildcard python/altdiff benchmarks experiments tests/python tools)
 SHELL_FILES := .ci/run $(wildcard tools/*.sh tests/find_package/*.sh)
 
-.PHONY: help run test format lint docs bench tsan release clean setup package test-cpp-build test-cpp test-python
+.PHONY: help run test format lint docs bench bench-cpp hostile tsan release clean setup package test-cpp-build test-cpp test-python
 .PHONY: lint-format lint-python lint-types lint-shell lint-tree lint-tidy
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(PACKAGE) ## train a network through an optimisation layer; writes out/report.html
 	@python -m experiments.energy $(ARGS)
@@ -54,8 +55,15 @@ docs: $(PACKAGE) $(DOCS) ## the documentation, into docs/_build/html; a warning 
 	@sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(PACKAGE) ## time and error of the layer, in ratio to one Cholesky factorisation
-	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks.layer $(ARGS)
+bench: $(PEERS) ## time, memory and error beside other differentiable QP layers, which get a venv of their own
+	@.venv-peers/bin/python -m benchmarks.peers $(ARGS)
+
+bench-cpp: build/bench/build.ninja ## kernels and batches without Python (needs Google Benchmark)
+	@cmake --build build/bench --target altdiff_benchmarks
+	@build/bench/benchmarks/cpp/altdiff_benchmarks $(ARGS)
+
+hostile: $(PACKAGE) ## 10,000 hostile problems, judged by an independent check
+	@python -m benchmarks.hostile --workers $(JOBS) $(ARGS)
 
 tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 release: build/release/build.ninja ## the C++ tests, optimised; build/release can then be installed
@@ -89,6 +97,20 @@ $(DOCS): requirements/docs.txt $(DEV)
 $(PACKAGE): $(SOURCES) $(DEV)
 	@echo "Building and installing the Python package ..."
 	@.venv/bin/python -m pip install -q --no-build-isolation --no-deps -Cbuild-dir=build/python .
+	@touch $@
+
+$(PEERS): requirements/peers.txt $(PACKAGE)
+	@echo "Setting up .venv-peers with the other libraries: about 2 GB the first time ..."
+	@test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install -q --no-deps -r $<
+	@rm -rf build/wheels
+	@.venv/bin/python -m pip wheel -q --no-build-isolation --no-deps -Cbuild-dir=build/python -w build/wheels .
+	@.venv-peers/bin/python -m pip install -q --no-deps --force-reinstall build/wheels/*.whl
+	@touch $@
+
+build/bench/build.ninja: CMakeLists.txt $(DEV)
+	@cmake -S . -B build/bench -G Ninja -DCMAKE_BUILD_TYPE=Release -DALTDIFF_BUILD_BENCHMARKS=ON -DALTDIFF_INSTALL=OFF \
+	  -DCMAKE_PREFIX_PATH="$(SITE_PACKAGES)"
 	@touch $@
 
 $(foreach preset,dev tsan release,build/$(preset)/build.ninja): build/%/build.ninja: CMakePresets.json $(DEV)
