@@ -12,7 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from tqdm import tqdm
@@ -113,9 +116,15 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def stop(number: int, _: FrameType | None) -> None:
+    """Leaves in order, so that workers end and their folder, which may be large, is deleted."""
+    sys.exit(128 + number)
+
+
 def main() -> None:
     """Measures, prints, saves."""
     arguments = parse()
+    signal.signal(signal.SIGTERM, stop)
     preset = QUICK if arguments.quick else Options()
     seconds = preset.seconds if arguments.seconds is None else arguments.seconds
     options = Options(seconds, arguments.timeout, preset.repeats, arguments.threads)

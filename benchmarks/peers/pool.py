@@ -62,7 +62,12 @@ def case(workload: Workload, threads: int) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="altdiff-peers-") as name:
         # Small factorisations are slower on several threads, and much slower where cores are busy.
         process = start(write_case, (workload, Path(name)), threads if workload.n >= LARGE else 1)
-        process.join()
+        try:
+            process.join()
+        finally:
+            if process.is_alive():  # interrupted: it must not write into a folder that is being deleted
+                process.kill()
+                process.join()
         if process.exitcode != 0:
             raise RuntimeError(f"{workload.name}: no reference (exit status {process.exitcode})")
         yield Path(name)

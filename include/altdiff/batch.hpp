@@ -70,9 +70,9 @@ struct Missing {
 };
 
 /// Solves every instance; matrices that instances share are factorised once. An instance with NaN, a
-/// forbidden infinity or lb > ub gets the status InvalidData; the same in an array that all share throws. The
-/// answers do not depend on the number of threads. `initial` (one column an instance, NaN where nothing is
-/// known) may be empty.
+/// forbidden infinity or lb > ub gets the status InvalidData, and leaves the others alone. The answers do not
+/// depend on the number of threads. `initial` (one column an instance, NaN where nothing is known) may be
+/// empty.
 [[nodiscard]] BatchSolution solve(const BatchProgram& program, const Settings& settings = {},
                                   const PointBlock& initial = {});
 

@@ -210,7 +210,7 @@ class BatchSolver {
   [[nodiscard]] std::vector<std::int8_t> first_set(Index i) const {
     const Index m = program_.m;
     std::vector<std::int8_t> side(at(m) + result_->bounded.size());
-    if (initial_.x.cols() == 0) return side;
+    if (initial_.x.size() == 0) return side;
     for (Index row = 0; row < m; ++row) side[at(row)] = initial_.z(row, i) > 0 ? 1 : 0;
     for (std::size_t b = 0; b < result_->bounded.size(); ++b) {
       const double z = initial_.z_box(result_->bounded[b], i);
@@ -334,7 +334,7 @@ class BatchSolver {
   }
 
   [[nodiscard]] Point known_start(Index i) const {
-    if (initial_.x.cols() == 0 || !initial_.x.col(i).allFinite()) return {};
+    if (initial_.x.size() == 0 || !initial_.x.col(i).allFinite()) return {};
     return {.x = initial_.x.col(i),
             .y = initial_.y.col(i),
             .z = initial_.z.col(i),

@@ -136,7 +136,7 @@ TEST(Allocations, ThePrimalDualSearchOfSeveralInstancesTakesNone) {
     };
     run();
     EXPECT_EQ(allocations_of(run), 0) << n;
-    EXPECT_GT(states[5].changes, states[0].changes) << "searches of different lengths";
+    for (const auto& state : states) EXPECT_GT(state.changes, 1);
   }
 }
 

@@ -109,7 +109,8 @@ class InDualSpace : public InConstraintSpace {
   [[nodiscard]] detail::DualState random_set(Random& random, double chance) const {
     detail::DualState state = empty_set();
     for (Index i = 0; i < space().inequalities(); ++i) {
-      if (random.uniform() > chance) continue;
+      const bool limited = std::isfinite(lower_[i]) || std::isfinite(upper_[i]);
+      if (random.uniform() > chance || !limited) continue;
       const bool above = !std::isfinite(lower_[i]) || (std::isfinite(upper_[i]) && random.uniform() < 0.5);
       state.side[static_cast<std::size_t>(i)] = above ? 1 : -1;
     }

@@ -115,7 +115,8 @@ TEST(Solve, RefusesAnIndefiniteHessian) {
 }
 
 TEST(Solve, ReturnsTheLastIterateAtTheLimitOfIterations) {
-  const auto solution = solve(random_program(5, 10, 10, 2), {.max_iterations = 3});
+  const auto solution =
+      solve(random_program(5, 10, 10, 2), {.max_iterations = 3, .method = Method::Alternating});
   EXPECT_EQ(solution.status, Status::MaxIterations);
   EXPECT_EQ(solution.iterations, 3);
   EXPECT_TRUE(solution.x.allFinite());

@@ -179,7 +179,10 @@ void ActiveSetEngine::find_sets(std::span<DualState> states) {
       const double length = at(j).space->lengths()[i];
       ceiling_(i, j) = upper_(i, j) + rounding_of_row(size_[at_index(j)], length, upper_(i, j));
       bottom_(i, j) = lower_(i, j) - rounding_of_row(size_[at_index(j)], length, lower_(i, j));
-      if (side[at_index(i)] == 0 && lower_(i, j) == upper_(i, j)) side[at_index(i)] = 1;
+      std::int8_t& at_limit = side[at_index(i)];
+      if (at_limit != 0 && std::isinf(programs[at_index(j)].limit(i, at_limit)))
+        at_limit = 0;  // of a warm start
+      if (at_limit == 0 && lower_(i, j) == upper_(i, j)) at_limit = 1;
     }
   }
   PrimalDual(k_, most_).run(programs, states);

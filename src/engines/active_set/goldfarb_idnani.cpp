@@ -7,7 +7,9 @@
 namespace altdiff::detail {
 
 namespace {
-constexpr double only_rounding = 1e-9;  // a relative violation that a dependent row may have
+constexpr double only_rounding = 1e-9;         // a relative violation that a dependent row may have
+constexpr double clearly_independent = 1e-10;  // of the rows of a first set, which is only a guess
+constexpr double no_rate = 1e-12;  // at which a multiplier turns, for a row of the same length: rounding
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr int most_restarts = 4;
 
@@ -44,7 +46,7 @@ void GoldfarbIdnani::resume(const DualProgram& program, DualState& state, const 
                             const double* v) {
   state.outcome = DualState::Outcome::Stalled;
   std::ranges::fill(ignored_, 0);
-  take_rows(program, state);
+  take_rows(program, state, dependent_);
   for (Index s = 0; s < count(); ++s) lambda_[s] = lambda[rows_[at(s)]];
   v_ = Eigen::Map<const Vector>(v, program.k);
   if (!pivot_until_feasible(program, state, state.changes + most_changes(program))) return;
@@ -60,16 +62,16 @@ void GoldfarbIdnani::resume(const DualProgram& program, DualState& state, const 
 int GoldfarbIdnani::most_changes(const DualProgram& program) { return 50 + 20 * static_cast<int>(program.k); }
 
 void GoldfarbIdnani::begin(const DualProgram& program, DualState& state) {
-  take_rows(program, state);
+  take_rows(program, state, clearly_independent);
   take_dual_feasible_part(program, state);
   v_ = Eigen::Map<const Vector>(program.t, program.k);
   add_columns(program, 1, lambda_.data());
 }
 
-void GoldfarbIdnani::take_rows(const DualProgram& program, DualState& state) {
+void GoldfarbIdnani::take_rows(const DualProgram& program, DualState& state, double dependent) {
   rows_.clear();
   const auto take = [&](Index i) {
-    if (count() >= most_ || !append(program, i, find_direction(program, i))) state.side[at(i)] = 0;
+    if (count() >= most_ || !append(program, i, find_direction(program, i), dependent)) state.side[at(i)] = 0;
   };
   for (Index i = 0; i < program.k; ++i)  // rows that stay come first
     if (state.side[at(i)] != 0 && program.fixed(i)) take(i);
@@ -142,10 +144,10 @@ GoldfarbIdnani::Step GoldfarbIdnani::enter(const DualProgram& program, DualState
     const double violation = side * (v_[row] - limit);
     const bool moves = count() < most_ && left > dependent_ * length * length;
     const double full = moves ? violation / left : infinite;
-    const auto [step, place] = blocking(program, state, side);
+    const auto [step, place] = blocking(program, state, side, length);
     if (std::isinf(full) && place < 0) {
       if (violation <= only_rounding * (program.size * length + std::abs(limit))) return Step::Ignored;
-      keep_proof(state, row, side);
+      keep_proof(program, state, row, side);
       return Step::Infeasible;
     }
     ++state.changes;
@@ -156,7 +158,7 @@ GoldfarbIdnani::Step GoldfarbIdnani::enter(const DualProgram& program, DualState
       lambda_[count()] = multiplier;
       v_[row] = limit;
       state.side[at(row)] = side;
-      if (!append(program, row, left)) return Step::Ignored;
+      if (!append(program, row, left, dependent_)) return Step::Ignored;
       return Step::Entered;
     }
     drop(state, place);
@@ -180,13 +182,13 @@ double GoldfarbIdnani::find_direction(const DualProgram& program, Index row) {
 }
 
 std::pair<double, Index> GoldfarbIdnani::blocking(const DualProgram& program, const DualState& state,
-                                                  double sign) const {
+                                                  double sign, double length) const {
   double shortest = infinite;
   Index place = -1;
   for (Index s = 0; s < count(); ++s) {
     const Index row = rows_[at(s)];
     const double rate = state.side[at(row)] * r_[s] * sign;
-    if (program.fixed(row) || !(rate > 0)) continue;
+    if (program.fixed(row) || !(rate * program.lengths[row] > no_rate * length)) continue;
     const double step = std::max(0.0, state.side[at(row)] * lambda_[s]) / rate;
     if (step < shortest) {
       shortest = step;
@@ -222,9 +224,9 @@ void GoldfarbIdnani::add_columns(const DualProgram& program, double factor, cons
     v_ -= (factor * weights[s]) * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k);
 }
 
-bool GoldfarbIdnani::append(const DualProgram& program, Index row, double left) {
+bool GoldfarbIdnani::append(const DualProgram& program, Index row, double left, double dependent) {
   const double length = program.lengths[row];
-  if (!(left > dependent_ * length * length)) return false;
+  if (!(left > dependent * length * length)) return false;
   const Index size = count();
   R_.row(size).head(size) = l_.head(size);
   R_(size, size) = std::sqrt(left);
@@ -253,10 +255,14 @@ void GoldfarbIdnani::drop(DualState& state, Index place) {
   }
 }
 
-void GoldfarbIdnani::keep_proof(DualState& state, Index row, double sign) const {
+void GoldfarbIdnani::keep_proof(const DualProgram& program, DualState& state, Index row, double sign) const {
   state.rows = rows_;
-  state.lambda.assign(r_.data(), r_.data() + count());
-  for (double& value : state.lambda) value *= -sign;
+  state.lambda.clear();
+  for (Index s = 0; s < count(); ++s) {
+    const double lambda = -sign * r_[s];
+    const bool right = program.fixed(rows_[at(s)]) || state.side[at(rows_[at(s)])] * lambda > 0;
+    state.lambda.push_back(right ? lambda : 0);  // what has the wrong sign blocked nothing: rounding
+  }
   state.rows.push_back(row);
   state.lambda.push_back(sign);
 }

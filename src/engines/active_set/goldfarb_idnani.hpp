@@ -28,7 +28,7 @@ class GoldfarbIdnani {
 
   [[nodiscard]] Index count() const { return static_cast<Index>(rows_.size()); }
   void begin(const DualProgram& program, DualState& state);
-  void take_rows(const DualProgram& program, DualState& state);
+  void take_rows(const DualProgram& program, DualState& state, double dependent);
   [[nodiscard]] static int most_changes(const DualProgram& program);
   void take_dual_feasible_part(const DualProgram& program, DualState& state);
   void solve_multipliers(const DualProgram& program, const DualState& state);
@@ -37,15 +37,15 @@ class GoldfarbIdnani {
   [[nodiscard]] Step enter(const DualProgram& program, DualState& state, Index row);
   /// direction r = M_SS^-1 M_S,row; returns what is left of the row's length: M_rr - M_rS r
   [[nodiscard]] double find_direction(const DualProgram& program, Index row);
-  /// The longest step before a multiplier turns, and whose it is (-1: none).
+  /// The longest step before a multiplier turns, and whose it is (-1: none), as a row of this length enters.
   [[nodiscard]] std::pair<double, Index> blocking(const DualProgram& program, const DualState& state,
-                                                  double sign) const;
+                                                  double sign, double length) const;
   void move(const DualProgram& program, Index row, double step);
   /// v -= factor M_{.,S} weights
   void add_columns(const DualProgram& program, double factor, const double* weights);
-  [[nodiscard]] bool append(const DualProgram& program, Index row, double left);
+  [[nodiscard]] bool append(const DualProgram& program, Index row, double left, double dependent);
   void drop(DualState& state, Index place);
-  void keep_proof(DualState& state, Index row, double sign) const;
+  void keep_proof(const DualProgram& program, DualState& state, Index row, double sign) const;
   [[nodiscard]] bool confirm(const DualProgram& program, DualState& state);
 
   Index most_;
