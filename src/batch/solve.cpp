@@ -128,16 +128,13 @@ class BatchSolver {
   BatchSolution run() {
     const Index size = program_.size;
     const int threads = threads_for(settings_.num_threads);
-    const bool one = grouping_.spaces == 1;
-    {
-      const ScopedBlasThreads blas_threads(one ? program_.n : 0, settings_.num_threads);
-      if (active_set() && grouping_.spaces < size) {
-        std::vector<Index> example(at(grouping_.spaces));
-        for (Index i = size - 1; i >= 0; --i) example[at(grouping_.of[at(i)])] = i;
-        parallel_for(grouping_.spaces, threads, [&](Index space) { make_space(example[at(space)]); });
-      }
-    }
+    // Several threads of BLAS change the rounding, and the answers of a batch must not depend on threads.
     const ScopedBlasThreads blas_threads(size == 1 ? program_.n : 0, settings_.num_threads);
+    if (active_set() && grouping_.spaces < size) {
+      std::vector<Index> example(at(grouping_.spaces));
+      for (Index i = size - 1; i >= 0; --i) example[at(grouping_.of[at(i)])] = i;
+      parallel_for(grouping_.spaces, threads, [&](Index space) { make_space(example[at(space)]); });
+    }
     const Chunks chunks = chunks_of(program_, grouping_.spaces);
     parallel_for(chunks.count(), threads, [&](Index c) { solve_chunk(chunks.first(c), chunks.last(c)); });
     solution_.linearisation = result_;
@@ -184,7 +181,7 @@ class BatchSolver {
         instances.push_back(instance);
         members.push_back(i);
       } else {
-        hand_on(i, instance);
+        hand_on(i, instance, false);
       }
     }
     if (!instances.empty()) solve_together(instances, members);
@@ -202,7 +199,7 @@ class BatchSolver {
       if (solved) {
         accept(engine, static_cast<Index>(j), members[j], std::move(states[j]));
       } else if (!certified(engine, static_cast<Index>(j), members[j], states[j], instances[j])) {
-        hand_on(members[j], instances[j]);
+        hand_on(members[j], instances[j], states[j].changes > settings_.max_iterations);
       }
     }
   }
@@ -305,13 +302,13 @@ class BatchSolver {
   }
 
   /// Where the active set does not serve: P is not definite enough, or the answer did not pass the check.
-  void hand_on(Index i, const Instance& instance) {
+  void hand_on(Index i, const Instance& instance, bool at_limit) {
     if (!valid_matrices(instance.matrices)) return;
     Settings rest = settings_;
     rest.time_limit = std::max(settings_.time_limit - elapsed(), 1e-9);
     const QuadraticProgram<DenseMatrix> qp = program_of(instance);
     Point start = known_start(i);
-    if (active_set() && is_convex(normalised(qp).P)) {
+    if (active_set() && !at_limit && !late() && is_convex(normalised(qp).P)) {
       const Proximal found = solve_proximal(instance, result_->bounded);
       if (found.found() && settled(i, qp, rest, found)) return;
       if (found.found()) start = found.as_point();
