@@ -4,9 +4,8 @@
 #include "batch/gradients.hpp"
 #include "batch/linearisation.hpp"
 #include "batch/parallel_for.hpp"
-#include "linalg/dense.hpp"
+#include "derivatives/unit_tangents.hpp"
 #include "linalg/threads.hpp"
-#include "problem/checks.hpp"
 
 namespace altdiff {
 
@@ -125,38 +124,6 @@ void add_tangent(const Instance& dot, const PointBlock& point, Index i, const Ve
   if (dot.ub != nullptr) r.z_box.col(i) -= (side.array() > 0).select(vectors.ub, none);  // (T1)
 }
 
-/// One column for each entry of the field: its unit tangents, as right-hand sides of (A2).
-PointBlock unit_tangents(const BatchProgram& program, Field field, const Vector& side) {
-  const Index n = program.n;
-  Index columns = n;
-  if (field == Field::b) columns = program.p;
-  if (field == Field::h) columns = program.m;
-  PointBlock r{.x = DenseMatrix::Zero(n, columns),
-               .y = DenseMatrix::Zero(program.p, columns),
-               .z = DenseMatrix::Zero(program.m, columns),
-               .z_box = DenseMatrix::Zero(n, columns)};
-  switch (field) {
-    case Field::q:
-      r.x.setIdentity();
-      break;
-    case Field::b:
-      r.y.diagonal().setConstant(-1);
-      break;
-    case Field::h:
-      r.z.diagonal().setConstant(-1);
-      break;
-    case Field::lb:
-      r.z_box.diagonal() = -(side.array() < 0).cast<double>();
-      break;
-    case Field::ub:
-      r.z_box.diagonal() = -(side.array() > 0).cast<double>();
-      break;
-    default:
-      require(false, "jacobian is offered for q, h, b, lb and ub; use jvp or vjp for P, G and A");
-  }
-  return r;
-}
-
 }  // namespace
 
 void vjp(const BatchProgram& program, const BatchSolution& solution, const BatchCotangent& bar,
@@ -208,14 +175,17 @@ PointBlock jvp(const BatchProgram& program, const BatchSolution& solution, const
 std::vector<double> jacobian(const BatchProgram& program, const BatchSolution& solution, Field field,
                              const Missing& missing, int num_threads) {
   const BatchLinearisation& linearisation = *solution.linearisation;
-  const Index columns = unit_tangents(program, field, Vector::Zero(program.n)).x.cols();
-  const Index entries = program.n * columns;
+  const Index n = program.n;
+  const Index m = program.m;
+  const Index p = program.p;
+  const Index columns = unit_tangents(n, m, p, field, Vector::Zero(n)).x.cols();
+  const Index entries = n * columns;
   std::vector<double> jacobians(at(program.size * entries), missing.value);
   parallel_for(program.size, threads_for(num_threads), [&](Index i) {
     if (!differentiable(solution, i, missing)) return;
-    const Vector side = linearisation.active_bounds(i, program.n, program.m);
-    const PointBlock t = linearisation.solve(program, i, unit_tangents(program, field, side));
-    Eigen::Map<DenseMatrix>(jacobians.data() + i * entries, columns, program.n) = t.x.transpose();
+    const Vector side = linearisation.active_bounds(i, n, m);
+    const PointBlock t = linearisation.solve(program, i, unit_tangents(n, m, p, field, side));
+    Eigen::Map<DenseMatrix>(jacobians.data() + i * entries, columns, n) = t.x.transpose();
   });
   return jacobians;
 }

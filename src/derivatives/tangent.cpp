@@ -1,6 +1,7 @@
 #include <altdiff/derivatives.hpp>
 
 #include "derivatives/of_solution.hpp"
+#include "derivatives/unit_tangents.hpp"
 
 namespace altdiff {
 
@@ -76,35 +77,8 @@ Point jvp(const QuadraticProgram<M>& qp, const Solution<M>& solution, const Quad
 template <Matrix M>
 DenseMatrix jacobian(const QuadraticProgram<M>& qp, const Solution<M>& solution, Field field) {
   const auto& linearisation = detail::linearisation_of(solution);
-  const Index n = qp.n();
-  Index columns = n;
-  if (field == Field::b) columns = qp.p();
-  if (field == Field::h) columns = qp.m();
-  PointBlock r{.x = DenseMatrix::Zero(n, columns),
-               .y = DenseMatrix::Zero(qp.p(), columns),
-               .z = DenseMatrix::Zero(qp.m(), columns),
-               .z_box = DenseMatrix::Zero(n, columns)};
-  const Eigen::ArrayXd side = linearisation.active().box;
-  switch (field) {
-    case Field::q:
-      r.x.setIdentity();
-      break;
-    case Field::b:
-      r.y.diagonal().setConstant(-1);
-      break;
-    case Field::h:
-      r.z.diagonal().setConstant(-1);
-      break;
-    case Field::lb:
-      r.z_box.diagonal() = -(side < 0).cast<double>();
-      break;
-    case Field::ub:
-      r.z_box.diagonal() = -(side > 0).cast<double>();
-      break;
-    default:
-      require(false, "jacobian is offered for q, h, b, lb and ub; use jvp or vjp for P, G and A");
-  }
-  return linearisation.solve(r).x;
+  const Vector side = linearisation.active().box;
+  return linearisation.solve(detail::unit_tangents(qp.n(), qp.m(), qp.p(), field, side)).x;
 }
 
 template Point jvp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
