@@ -37,26 +37,34 @@ void DualState::solve(double* r) const {
   triangular_solve(Op::Transpose, L, x);
 }
 
-void row_values(const DualProgram& program, const DualState& state, double* v) {
-  std::copy_n(program.t, program.k, v);
+void subtract_columns(const DualProgram& program, const std::vector<Index>& rows, double factor,
+                      const double* weights, double* v) {
   std::size_t s = 0;
-  const std::size_t count = state.rows.size();
-  for (; s + 4 <= count; s += 4) {
-    const double* a = program.column(state.rows[s]);
-    const double* b = program.column(state.rows[s + 1]);
-    const double* c = program.column(state.rows[s + 2]);
-    const double* d = program.column(state.rows[s + 3]);
-    const double* l = &state.lambda[s];
-    for (Index i = 0; i < program.k; ++i) v[i] -= a[i] * l[0] + b[i] * l[1] + c[i] * l[2] + d[i] * l[3];
+  for (; s + 4 <= rows.size(); s += 4) {  // four columns at a time: v is read and written once for them
+    const double* a = program.column(rows[s]);
+    const double* b = program.column(rows[s + 1]);
+    const double* c = program.column(rows[s + 2]);
+    const double* d = program.column(rows[s + 3]);
+    const double w0 = factor * weights[s];
+    const double w1 = factor * weights[s + 1];
+    const double w2 = factor * weights[s + 2];
+    const double w3 = factor * weights[s + 3];
+    for (Index i = 0; i < program.k; ++i) v[i] -= w0 * a[i] + w1 * b[i] + w2 * c[i] + w3 * d[i];
   }
-  for (; s < count; ++s) {
-    const double* a = program.column(state.rows[s]);
-    for (Index i = 0; i < program.k; ++i) v[i] -= a[i] * state.lambda[s];
+  for (; s < rows.size(); ++s) {
+    const double* a = program.column(rows[s]);
+    const double w = factor * weights[s];
+    for (Index i = 0; i < program.k; ++i) v[i] -= w * a[i];
   }
 }
 
+void row_values(const DualProgram& program, const DualState& state, double* v) {
+  std::copy_n(program.t, program.k, v);
+  subtract_columns(program, state.rows, 1, state.lambda.data(), v);
+}
+
 bool factorise_rows(const DualProgram& program, DualState& state) {
-  const auto count = static_cast<Index>(state.rows.size());
+  const Index count = state.count();
   state.factor.resize(static_cast<std::size_t>(count * state.stride()));
   if (count == 0) return true;
   Factor L(state.factor.data(), count, count, Eigen::OuterStride<>(state.stride()));

@@ -63,6 +63,10 @@ struct DualState {
   void solve(double* r) const;
 };
 
+/// v -= factor M_{.,rows} weights
+void subtract_columns(const DualProgram& program, const std::vector<Index>& rows, double factor,
+                      const double* weights, double* v);
+
 /// v = t - M_{.,S} lambda_S
 void row_values(const DualProgram& program, const DualState& state, double* v);
 

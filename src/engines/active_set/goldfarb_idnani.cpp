@@ -65,7 +65,7 @@ void GoldfarbIdnani::begin(const DualProgram& program, DualState& state) {
   take_rows(program, state, clearly_independent);
   take_dual_feasible_part(program, state);
   v_ = Eigen::Map<const Vector>(program.t, program.k);
-  add_columns(program, 1, lambda_.data());
+  subtract_columns(program, rows_, 1, lambda_.data(), v_.data());
 }
 
 void GoldfarbIdnani::take_rows(const DualProgram& program, DualState& state, double dependent) {
@@ -202,26 +202,7 @@ void GoldfarbIdnani::move(const DualProgram& program, Index row, double step) {
   const Index size = count();
   lambda_.head(size) -= step * r_.head(size);
   v_ -= step * Eigen::Map<const Vector>(program.column(row), program.k);
-  add_columns(program, -step, r_.data());
-}
-
-void GoldfarbIdnani::add_columns(const DualProgram& program, double factor, const double* weights) {
-  const Index size = count();
-  double* v = v_.data();
-  Index s = 0;
-  for (; s + 4 <= size; s += 4) {  // four columns at a time, so that v is read and written once for them
-    const double* a = program.column(rows_[at(s)]);
-    const double* b = program.column(rows_[at(s + 1)]);
-    const double* c = program.column(rows_[at(s + 2)]);
-    const double* d = program.column(rows_[at(s + 3)]);
-    const double w0 = factor * weights[s];
-    const double w1 = factor * weights[s + 1];
-    const double w2 = factor * weights[s + 2];
-    const double w3 = factor * weights[s + 3];
-    for (Index i = 0; i < program.k; ++i) v[i] -= w0 * a[i] + w1 * b[i] + w2 * c[i] + w3 * d[i];
-  }
-  for (; s < size; ++s)
-    v_ -= (factor * weights[s]) * Eigen::Map<const Vector>(program.column(rows_[at(s)]), program.k);
+  subtract_columns(program, rows_, -step, r_.data(), v_.data());
 }
 
 bool GoldfarbIdnani::append(const DualProgram& program, Index row, double left, double dependent) {

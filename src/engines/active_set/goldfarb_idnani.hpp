@@ -41,8 +41,6 @@ class GoldfarbIdnani {
   [[nodiscard]] std::pair<double, Index> blocking(const DualProgram& program, const DualState& state,
                                                   double sign, double length) const;
   void move(const DualProgram& program, Index row, double step);
-  /// v -= factor M_{.,S} weights
-  void add_columns(const DualProgram& program, double factor, const double* weights);
   [[nodiscard]] bool append(const DualProgram& program, Index row, double left, double dependent);
   void drop(DualState& state, Index place);
   void keep_proof(const DualProgram& program, DualState& state, Index row, double sign) const;
