@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "batch/memory.hpp"
+#include "linalg/memory.hpp"
 #include "bindings.hpp"
 
 namespace nb = nanobind;

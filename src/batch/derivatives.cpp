@@ -3,7 +3,7 @@
 
 #include "batch/gradients.hpp"
 #include "batch/linearisation.hpp"
-#include "batch/parallel_for.hpp"
+#include "linalg/parallel_for.hpp"
 #include "derivatives/unit_tangents.hpp"
 #include "linalg/threads.hpp"
 

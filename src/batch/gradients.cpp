@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "batch/parallel_for.hpp"
+#include "linalg/parallel_for.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/threads.hpp"
 
@@ -11,6 +11,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr Index columns_at_once = 32;    // of a shared matrix's gradient: one task
+constexpr Index block_side = 64;         // of a shared P's gradient: one task
 constexpr Index instances_at_once = 16;  // with matrices of their own: one task
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -18,6 +19,7 @@ std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 /// left right' + other_left other_right', one column of each an instance.
 struct OuterProducts {
   const DenseMatrix &left, &right, &other_left, &other_right;
+  bool symmetric = false;  // the sum is its own transpose
 
   [[nodiscard]] Index rows() const { return left.rows(); }
   [[nodiscard]] Index columns() const { return right.rows(); }
@@ -53,6 +55,20 @@ void write_columns(const OuterProducts& sum, Index first, Index count, double* t
   multiply(Op::None, Op::Transpose, 1, sum.other_left, sum.other_right.middleRows(first, count), 1, block);
 }
 
+/// All instances: a block on or below the diagonal of a symmetric sum, and its mirror.
+void write_mirrored(const OuterProducts& sum, Index row, Index column, double* target) {
+  using Window = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
+  const Index n = sum.rows();
+  const Index rows = std::min(block_side, n - row);
+  const Index columns = std::min(block_side, n - column);
+  Window block(target + column * n + row, rows, columns, Eigen::OuterStride<>(n));
+  multiply(Op::None, Op::Transpose, 1, sum.left.middleRows(row, rows),
+           sum.right.middleRows(column, columns), 0, block);
+  multiply(Op::None, Op::Transpose, 1, sum.other_left.middleRows(row, rows),
+           sum.other_right.middleRows(column, columns), 1, block);
+  if (row != column) Window(target + row * n + column, columns, rows, Eigen::OuterStride<>(n)) = block.transpose();
+}
+
 /// Some instances.
 void write_some(const OuterProducts& sum, const std::vector<Index>& instances, double* target) {
   const DenseMatrix left = sum.left(Eigen::all, instances);
@@ -77,6 +93,10 @@ class Tasks {
       for (Index a = 0; a < field.count; ++a)
         tasks_.emplace_back(
             [sum, list = lists[at(a)], place = target + a * entries] { write_some(sum, list, place); });
+    } else if (field.count == 1 && sum.symmetric && program_.size > 1) {
+      for (Index column = 0; column < sum.columns(); column += block_side)
+        for (Index row = column; row < sum.rows(); row += block_side)
+          tasks_.emplace_back([sum, row, column, target] { write_mirrored(sum, row, column, target); });
     } else if (field.count == 1) {
       for (Index first = 0; first < sum.columns(); first += columns_at_once)
         tasks_.emplace_back([sum, first, target] {
@@ -134,7 +154,7 @@ void write_gradients(const BatchProgram& program, const AdjointBlock& block, con
   const auto matrix = [&](Field field, const OuterProducts& sum) {
     if (target(field) != nullptr) matrices.add(program[field], sum, target(field));
   };
-  matrix(Field::P, {.left = half, .right = x, .other_left = x, .other_right = half});  // (V2)
+  matrix(Field::P, {.left = half, .right = x, .other_left = x, .other_right = half, .symmetric = true});  // (V2)
   matrix(Field::G, {.left = x, .right = r_z, .other_left = u, .other_right = z});      // (V4)
   matrix(Field::A, {.left = x, .right = v_y, .other_left = u, .other_right = y});      // (V6)
   matrices.run(threads_for(num_threads));

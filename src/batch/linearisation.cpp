@@ -1,6 +1,6 @@
 #include "batch/linearisation.hpp"
 
-#include "batch/parallel_for.hpp"
+#include "linalg/parallel_for.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/lanes.hpp"
 #include "linalg/norms.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr Index shared_width = 32;
 constexpr Index own_numbers = 32768;    // of spaces that are in use together: they fit into the second cache
-constexpr double exact_enough = 1e-14;  // a correction, relative to what it corrects, that is only rounding
+constexpr double only_rounding = 1e-14;  // a correction, relative to what it corrects, that is only rounding
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -37,10 +37,11 @@ Instance instance_of(const BatchProgram& program, Index i) {
           .ub = part(program[Field::ub], i, n)};
 }
 
-Chunks chunks_of(const BatchProgram& program, Index spaces) {
+Chunks Chunks::of(const BatchProgram& program, Index spaces) {
   if (spaces < program.size) return {.size = program.size, .width = shared_width};
   const Index numbers = ConstraintSpace::memory(program.n, program.p, program.m);
-  return {.size = program.size, .width = std::clamp(own_numbers / numbers, lanes, shared_width)};
+  const Index width = own_numbers / numbers / lanes * lanes;
+  return {.size = program.size, .width = std::clamp(width, lanes, shared_width)};
 }
 
 /// Neighbouring instances with one space, on their way through (AS6), in memory that the next ones use again.
@@ -76,7 +77,7 @@ void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_
   Products products(x.rows(), z.rows(), y.rows(), x.cols());
   Columns correction{.instance = columns.instance, .states = columns.states};
   double last = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < columns.refinements && last > exact_enough * norm(x); ++round) {
+  for (int round = 0; round < columns.refinements && last > only_rounding * norm(x); ++round) {
     products.compute(columns.instance, 0, x, y, z);
     PointBlock d{.x = right_side.x + products.Px + products.Aty + products.Gtz + z_box,
                  .y = right_side.y + products.Ax,
@@ -95,14 +96,14 @@ void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_
 PointBlock BatchLinearisation::solve(const BatchProgram& program, const PointBlock& right_side,
                                      const std::vector<std::uint8_t>& wanted, int num_threads) const {
   PointBlock t = right_side;
-  const Chunks chunks = chunks_of(program, static_cast<Index>(spaces.size()));
   const ScopedBlasThreads blas_threads(program.size == 1 ? program.n : 0, num_threads);
   parallel_for(chunks.count(), threads_for(num_threads), [&](Index chunk) {
     Columns columns;
     for (Index first = chunks.first(chunk), end = first; first < chunks.last(chunk); first = end) {
       const Linearised& instance = instances[at(first)];
       end = first + 1;
-      if (wanted[at(first)] == 0) continue;
+      if (first % lanes == 0 && !quartets.empty()) solve_quartet(first, wanted, t);
+      if (wanted[at(first)] == 0 || instance.quartet != nullptr) continue;
       if (instance.space == nullptr) {
         solve_elsewhere(instance, first, t);
         continue;
@@ -124,6 +125,41 @@ PointBlock BatchLinearisation::solve(const BatchProgram& program, const PointBlo
   return t;
 }
 
+void BatchLinearisation::solve_quartet(Index first, const std::vector<std::uint8_t>& wanted,
+                                       PointBlock& t) const {
+  std::array<Index, lanes> columns{};
+  columns.fill(-1);
+  for (Index i = first; i < std::min(first + lanes, chunks.size); ++i)
+    if (wanted[at(i)] != 0 && instances[at(i)].quartet != nullptr) columns[at(i - first)] = i;
+  solve_lanes(quartets[at(first / lanes)], columns, t);
+}
+
+void BatchLinearisation::solve_lanes(const Quartet& quartet, const std::array<Index, lanes>& columns,
+                                     PointBlock& t) const {
+  const Index n = t.x.rows();
+  const Index m = t.z.rows();
+  const Index p = t.y.rows();
+  LaneArray<Quartet::largest> u{};  // n is smaller
+  LaneArray<Quartet::largest> v{};
+  LaneArray<Quartet::largest> r{};
+  const auto each = [&](const auto& visit) {
+    for (Index l = 0; l < lanes; ++l) {
+      const Index c = columns[at(l)];
+      if (c < 0) continue;
+      for (Index i = 0; i < n; ++i) visit(t.x(i, c), u.numbers[at(i * lanes + l)]);
+      for (Index i = 0; i < p; ++i) visit(t.y(i, c), v.numbers[at(i * lanes + l)]);
+      for (Index i = 0; i < m; ++i) visit(t.z(i, c), r.numbers[at(i * lanes + l)]);
+      for (std::size_t b = 0; b < bounded.size(); ++b) 
+        visit(t.z_box(bounded[b], c), r.numbers[(at(m) + b) * lanes + at(l)]);
+    }
+  };
+  each([](double right_side, double& lane) { lane = -right_side; });
+  quartet.solve_kkt(u.data(), v.data(), r.data());
+  for (const Index c : columns)
+    if (c >= 0) t.z_box.col(c).setZero();
+  each([](double& target, double lane) { target = lane; });
+}
+
 void BatchLinearisation::solve_elsewhere(const Linearised& instance, Index column, PointBlock& t) {
   const PointBlock own = instance.other->solve(
       {.x = t.x.col(column), .y = t.y.col(column), .z = t.z.col(column), .z_box = t.z_box.col(column)});
@@ -136,8 +172,17 @@ void BatchLinearisation::solve_elsewhere(const Linearised& instance, Index colum
 PointBlock BatchLinearisation::solve(const BatchProgram& program, Index instance,
                                      const PointBlock& right_side) const {
   const Linearised& own = instances[at(instance)];
-  if (own.space == nullptr) return own.other->solve(right_side);
+  if (own.other != nullptr) return own.other->solve(right_side);
   PointBlock t = right_side;
+  if (own.quartet != nullptr) {
+    std::array<Index, lanes> columns{};
+    columns.fill(-1);
+    for (Index c = 0; c < t.x.cols(); ++c) {
+      columns[at(instance % lanes)] = c;
+      solve_lanes(*own.quartet, columns, t);
+    }
+    return t;
+  }
   Columns columns{
       .instance = instance_of(program, instance), .states = {&own.state}, .refinements = own.refinements};
   columns.instance.space = own.space;
@@ -149,7 +194,7 @@ Vector BatchLinearisation::active_bounds(Index instance, Index n, Index m) const
   const Linearised& own = instances[at(instance)];
   if (own.other != nullptr) return own.other->active().box;
   Vector box = Vector::Zero(n);
-  for (std::size_t i = 0; i < bounded.size(); ++i) box[bounded[i]] = own.state.side[at(m) + i];
+  for (std::size_t i = 0; i < bounded.size(); ++i) box[bounded[i]] = side(instance, m + static_cast<Index>(i));
   return box;
 }
 
@@ -157,8 +202,13 @@ Vector BatchLinearisation::active_rows(Index instance, Index m) const {
   const Linearised& own = instances[at(instance)];
   if (own.other != nullptr) return own.other->active().z;
   Vector rows(m);
-  for (Index i = 0; i < m; ++i) rows[i] = own.state.side[at(i)] != 0 ? 1 : 0;
+  for (Index i = 0; i < m; ++i) rows[i] = side(instance, i) != 0 ? 1 : 0;
   return rows;
+}
+
+int BatchLinearisation::side(Index instance, Index row) const {
+  const Linearised& own = instances[at(instance)];
+  return own.quartet != nullptr ? own.quartet->side(row, instance % lanes) : own.state.side[at(row)];
 }
 
 }  // namespace altdiff::detail

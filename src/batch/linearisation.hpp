@@ -2,15 +2,17 @@
 
 #include <altdiff/batch.hpp>
 
-#include "batch/memory.hpp"
+#include "linalg/memory.hpp"
 #include "derivatives/linearisation.hpp"
 #include "engines/active_set/proximal.hpp"
+#include "engines/active_set/quartet.hpp"
 
 namespace altdiff::detail {
 
-/// What the derivatives of one instance need: its active set on a space that it may share, or, where another
-/// engine solved it, that one's linearisation.
+/// What the derivatives of one instance need: its lane of a quartet; its active set on a space that it may
+/// share; or, where another engine solved it, that one's linearisation.
 struct Linearised {
+  const Quartet* quartet = nullptr;  // whose lane is the instance's place in the batch modulo four
   const ConstraintSpace* space = nullptr;
   DualState state{};
   int refinements =
@@ -18,17 +20,32 @@ struct Linearised {
   std::shared_ptr<const OwnSpace> own{};  // where the space is not one of the batch's
   std::shared_ptr<const Linearisation<DenseMatrix>> other{};
 
-  [[nodiscard]] bool known() const { return space != nullptr || other != nullptr; }
+  [[nodiscard]] bool known() const { return quartet != nullptr || space != nullptr || other != nullptr; }
+};
+
+/// How many instances are worked on at a time: those that share matrices gain from long rows of columns,
+/// others fill the lanes of a vector. Never depends on the number of threads, so that the answers do not.
+struct Chunks {
+  Index size = 0, width = 1;
+
+  /// `spaces`: how many different sets of matrices there are.
+  static Chunks of(const BatchProgram& program, Index spaces);
+
+  [[nodiscard]] Index count() const { return (size + width - 1) / width; }
+  [[nodiscard]] Index first(Index chunk) const { return chunk * width; }
+  [[nodiscard]] Index last(Index chunk) const { return std::min(size, (chunk + 1) * width); }
 };
 
 /// The instances of a batch at their solutions. Keeps what derivatives need and no more: of the data only
-/// what the sweep made of them, (n + p + k) n + (p + k)^2 numbers for every distinct set of matrices (k:
-/// inequalities and bounded variables), and |S|^2 for every instance.
+/// what the sweep made of them, (n + p + k) n + (p + k) p numbers for every distinct set of matrices (k:
+/// inequalities and bounded variables), and |S|^2 for every instance, or k^2 in a quartet.
 class BatchLinearisation {
  public:
+  Chunks chunks{};
   std::vector<Index> bounded{};  // variables with a bound in any instance
   Memory memory{};
   std::vector<ConstraintSpace> spaces{};
+  std::vector<Quartet> quartets{};
   std::vector<Linearised> instances{};
 
   /// Solves (A2), one column an instance; instances where `wanted` is false are left alone.
@@ -49,21 +66,14 @@ class BatchLinearisation {
   void solve_columns(Columns& columns, Block x, Block y, Block z, Block z_box) const;
   void refine(const Columns& columns, const PointBlock& right_side, Block x, Block y, Block z,
               Block z_box) const;
+  [[nodiscard]] int side(Index instance, Index row) const;
+  void solve_quartet(Index first, const std::vector<std::uint8_t>& wanted, PointBlock& t) const;
+  /// Lane l holds column columns[l]; a negative one is left out.
+  void solve_lanes(const Quartet& quartet, const std::array<Index, lanes>& columns, PointBlock& t) const;
   static void solve_elsewhere(const Linearised& instance, Index column, PointBlock& t);
 };
 
 /// Instance i of a batch, without a space.
 [[nodiscard]] Instance instance_of(const BatchProgram& program, Index i);
-
-/// How many instances are worked on at a time: those that share matrices gain from long rows of columns,
-/// others fill the lanes of a vector. Never depends on the number of threads, so that the answers do not.
-struct Chunks {
-  Index size, width;
-
-  [[nodiscard]] Index count() const { return (size + width - 1) / width; }
-  [[nodiscard]] Index first(Index chunk) const { return chunk * width; }
-  [[nodiscard]] Index last(Index chunk) const { return std::min(size, (chunk + 1) * width); }
-};
-[[nodiscard]] Chunks chunks_of(const BatchProgram& program, Index spaces);
 
 }  // namespace altdiff::detail

@@ -4,9 +4,10 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <span>
 
 #include "batch/linearisation.hpp"
-#include "batch/parallel_for.hpp"
+#include "linalg/parallel_for.hpp"
 #include "engines/active_set/proximal.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/threads.hpp"
@@ -116,13 +117,19 @@ class BatchSolver {
         grouping_(program),
         result_(std::make_shared<BatchLinearisation>()) {
     prepare_solution();
+    result_->chunks = Chunks::of(program, grouping_.spaces);
     result_->instances.resize(at(program.size));
     if (!active_set()) return;
     result_->bounded = bounded_variables(program);
     const Index k = program.m + static_cast<Index>(result_->bounded.size());
     space_memory_ = ConstraintSpace::memory(program.n, program.p, k);
-    result_->memory = Memory(grouping_.spaces * space_memory_);
-    result_->spaces.resize(at(grouping_.spaces));
+    M_memory_ = ConstraintSpace::memory_of_M(k);
+    if (own_spaces() && program.size > 1 && Quartet::serves(program.n, program.p, k)) {
+      make_quartets(k);
+    } else {
+      result_->memory = Memory(grouping_.spaces * space_memory_);
+      result_->spaces.resize(at(grouping_.spaces));
+    }
   }
 
   BatchSolution run() {
@@ -133,9 +140,12 @@ class BatchSolver {
     if (active_set() && grouping_.spaces < size) {
       std::vector<Index> example(at(grouping_.spaces));
       for (Index i = size - 1; i >= 0; --i) example[at(grouping_.of[at(i)])] = i;
-      parallel_for(grouping_.spaces, threads, [&](Index space) { make_space(example[at(space)]); });
+      M_of_spaces_ = Memory(grouping_.spaces * M_memory_);
+      parallel_for(grouping_.spaces, threads, [&](Index space) {
+        make_space(example[at(space)], M_of_spaces_.data() + space * M_memory_);
+      });
     }
-    const Chunks chunks = chunks_of(program_, grouping_.spaces);
+    const Chunks& chunks = result_->chunks;
     parallel_for(chunks.count(), threads, [&](Index c) { solve_chunk(chunks.first(c), chunks.last(c)); });
     solution_.linearisation = result_;
     return std::move(solution_);
@@ -161,45 +171,121 @@ class BatchSolver {
       *numbers = Vector::Constant(size, nan);
   }
 
-  void make_space(Index instance) {
+  [[nodiscard]] bool own_spaces() const { return active_set() && grouping_.spaces == program_.size; }
+
+  void make_quartets(Index k) {
+    const Index count = (program_.size + lanes - 1) / lanes;
+    const Index numbers = Quartet::memory(program_.n, program_.p, k);
+    result_->memory = Memory(count * numbers);
+    for (Index c = 0; c < count; ++c)
+      result_->quartets.emplace_back(program_.n, program_.m, program_.p, result_->bounded,
+                                     result_->memory.data() + c * numbers);
+  }
+
+  void make_space(Index instance, double* M) {
     const Instance data = instance_of(program_, instance);
     const Index space = grouping_.of[at(instance)];
     result_->spaces[at(space)] =
-        ConstraintSpace(data.matrices, result_->bounded, result_->memory.data() + space * space_memory_);
+        ConstraintSpace(data.matrices, result_->bounded, result_->memory.data() + space * space_memory_, M,
+                        threads_for(settings_.num_threads));
   }
+
+  /// An instance on its way.
+  struct Member {
+    Index i;  // in the batch
+    Instance instance;
+    std::shared_ptr<const OwnSpace> own{};  // where its space is not one of the batch's
+  };
 
   void solve_chunk(Index first, Index last) {
-    std::vector<Instance> instances;
-    std::vector<Index> members;  // of the batch
+    std::vector<Member> members;
+    members.reserve(at(last - first));
     for (Index i = first; i < last; ++i) {
-      Instance instance = instance_of(program_, i);
-      if (!valid_vectors(instance)) continue;
-      const Index space = grouping_.of[at(i)];
-      if (active_set() && grouping_.spaces == program_.size) make_space(i);
-      if (active_set() && result_->spaces[at(space)].usable()) {
-        instance.space = &result_->spaces[at(space)];
-        instances.push_back(instance);
-        members.push_back(i);
-      } else {
-        hand_on(i, instance, false);
-      }
+      Member member{.i = i, .instance = instance_of(program_, i)};
+      if (valid_vectors(member.instance)) members.push_back(std::move(member));
     }
-    if (!instances.empty()) solve_together(instances, members);
+    if (!result_->quartets.empty()) solve_quartets(members);
+    const bool own = own_spaces() && result_->quartets.empty();
+    const Memory Ms(own ? (last - first) * M_memory_ : 0);
+    for (Member& member : members) {
+      if (own) make_space(member.i, Ms.data() + (member.i - first) * M_memory_);
+      find_space(member);
+    }
+    const auto elsewhere = std::ranges::stable_partition(
+        members, [](const Member& member) { return member.instance.space != nullptr; });
+    for (const Member& member : elsewhere) hand_on(member.i, member.instance, false);
+    members.erase(elsewhere.begin(), members.end());
+    if (!members.empty()) solve_together(members);
   }
 
-  void solve_together(const std::vector<Instance>& instances, const std::vector<Index>& members) {
+  /// Leaves the instance without one if the active set does not serve.
+  void find_space(Member& member) {
+    if (!active_set()) return;
+    const ConstraintSpace* space = nullptr;
+    if (result_->quartets.empty()) {
+      space = &result_->spaces[at(grouping_.of[at(member.i)])];
+    } else {
+      member.own = std::make_shared<const OwnSpace>(member.instance.matrices, result_->bounded);
+      space = &member.own->space;
+    }
+    if (space->usable()) member.instance.space = space;
+  }
+
+  /// Four at a time; takes those that are solved off the list.
+  void solve_quartets(std::vector<Member>& members) {
+    const Index k = result_->quartets[0].inequalities();
+    Quartet::Workspace workspace(program_.n, program_.m, program_.p, k);
+    for (auto first = members.begin(), end = first; first != members.end(); first = end) {
+      const Index place = first->i / lanes;
+      end = std::find_if(first, members.end(), [&](const Member& other) { return other.i / lanes != place; });
+      solve_quartet({first, end}, workspace);
+    }
+    std::erase_if(members, [&](const Member& member) {
+      return result_->instances[at(member.i)].quartet != nullptr;
+    });
+  }
+
+  void solve_quartet(std::span<const Member> members, Quartet::Workspace& workspace) {
+    Quartet& quartet = result_->quartets[at(members[0].i / lanes)];
+    std::array<Instance, lanes> instances{};
+    instances.fill(members[0].instance);  // whoever is missing
+    std::array<std::vector<std::int8_t>, lanes> sets;
+    std::array<const std::int8_t*, lanes> first_sets{};
+    for (const Member& member : members) {
+      const auto lane = at(member.i % lanes);
+      instances[lane] = member.instance;
+      if (initial_.x.size() == 0) continue;
+      sets[lane] = first_set(member.i);
+      first_sets[lane] = sets[lane].data();
+    }
+    quartet.solve(instances, result_->bounded, first_sets, workspace);
+    for (const Member& member : members) {
+      const auto lane = at(member.i % lanes);
+      const QuartetResult& result = workspace.result;
+      if (!result.exact[lane] || result.changes[lane] > settings_.max_iterations || late() ||
+          !result.residuals[lane].below(settings_.tolerance))
+        continue;
+      accept(quartet, result, member.i);
+    }
+  }
+
+  void solve_together(std::vector<Member>& members) {
+    std::vector<Instance> instances;
+    std::vector<DualState> states(members.size());
+    for (std::size_t j = 0; j < members.size(); ++j) {
+      instances.push_back(members[j].instance);
+      states[j].side = first_set(members[j].i);
+    }
     ActiveSetEngine engine(instances, result_->bounded);
-    std::vector<DualState> states(instances.size());
-    for (std::size_t j = 0; j < instances.size(); ++j) states[j].side = first_set(members[j]);
     engine.run(states);
-    for (std::size_t j = 0; j < instances.size(); ++j) {
+    for (std::size_t j = 0; j < members.size(); ++j) {
       const bool solved = states[j].outcome == DualState::Outcome::Solved &&
                           states[j].changes <= settings_.max_iterations && !late() &&
                           engine.residuals[j].below(settings_.tolerance);
       if (solved) {
         accept(engine, static_cast<Index>(j), members[j], std::move(states[j]));
-      } else if (!certified(engine, static_cast<Index>(j), members[j], states[j], instances[j])) {
-        hand_on(members[j], instances[j], states[j].changes > settings_.max_iterations);
+      } else if (!certified(engine, static_cast<Index>(j), members[j].i, states[j], instances[j])) {
+        hand_on(members[j].i, instances[j], states[j].changes > settings_.max_iterations);
       }
     }
   }
@@ -243,21 +329,33 @@ class BatchSolver {
     solution_.unique[at(i)] = numbers.unique ? 1 : 0;
   }
 
-  void accept(const ActiveSetEngine& engine, Index j, Index i, DualState state) {
-    using Column = DenseMatrix::ConstColXpr;
-    const BasicPoint<Column> point{.x = engine.point.x.col(j),
-                                   .y = engine.point.y.col(j),
-                                   .z = engine.point.z.col(j),
-                                   .z_box = engine.point.z_box.col(j)};
-    record(i, point,
+  using Column = DenseMatrix::ConstColXpr;
+  static BasicPoint<Column> column(const PointBlock& point, Index j) {
+    return {.x = point.x.col(j), .y = point.y.col(j), .z = point.z.col(j), .z_box = point.z_box.col(j)};
+  }
+
+  void accept(const ActiveSetEngine& engine, Index j, Member& member, DualState state) {
+    record(member.i, column(engine.point, j),
            {.objective = engine.objective[at(j)],
             .iterations = state.changes,
             .residuals = engine.residuals[at(j)],
             .margin = engine.margin[at(j)],
             .degenerate = engine.margin[at(j)] < degenerate_margin});
-    result_->instances[at(i)] = {.space = &result_->spaces[at(grouping_.of[at(i)])],
-                                 .state = std::move(state),
-                                 .refinements = engine.refined[at(j)] != 0 ? few_refinements : 0};
+    result_->instances[at(member.i)] = {.space = member.instance.space,
+                                        .state = std::move(state),
+                                        .refinements = engine.refined[at(j)] != 0 ? few_refinements : 0,
+                                        .own = std::move(member.own)};
+  }
+
+  void accept(const Quartet& quartet, const QuartetResult& result, Index i) {
+    const auto lane = at(i % lanes);
+    record(i, column(result.point, i % lanes),
+           {.objective = result.objective[lane],
+            .iterations = result.changes[lane],
+            .residuals = result.residuals[lane],
+            .margin = result.margin[lane],
+            .degenerate = result.margin[lane] < degenerate_margin});
+    result_->instances[at(i)].quartet = &quartet;
   }
 
   void accept(Index i, const Proximal& found) {
@@ -348,7 +446,8 @@ class BatchSolver {
   const Settings& settings_;
   const PointBlock& initial_;
   Grouping grouping_;
-  Index space_memory_ = 0;
+  Index space_memory_ = 0, M_memory_ = 0;
+  Memory M_of_spaces_{};
   std::shared_ptr<BatchLinearisation> result_;
   BatchSolution solution_;
 };

@@ -2,7 +2,7 @@
 
 #include <altdiff/derivatives.hpp>
 
-#include "batch/parallel_for.hpp"
+#include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
 
 namespace altdiff::detail {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr Index call_costs_more = 24;  // rows below which a matrix-vector product is done in place
 constexpr Index small_kernels = 300;   // columns below which our kernels beat the library's (measured)
+constexpr Index worth_threads = 100;   // columns from which our kernels use several threads
 constexpr Index tile = 32;
 
 /// y += alpha A x, columns in fours so that y is read and written once for four of them
@@ -89,19 +90,22 @@ void triangular_solve(Op op, const ConstBlock& L, Block X) {
   }
 }
 
-void gram(double alpha, const ConstBlock& A, double beta, Block C) {
+void gram(double alpha, const ConstBlock& A, double beta, Block C, int threads) {
+  const Index head = C.cols();
+  const Index rest = C.rows() - head;
   if (A.cols() < small_kernels) {
-    small_gram(alpha, A.data(), A.outerStride(), A.rows(), A.cols(), beta, C.data(), C.outerStride());
-  } else {
-    blas::gram('N', alpha, A, beta, C);
+    small_gram(alpha, A.data(), A.outerStride(), A.rows(), A.cols(), beta, C.data(), C.outerStride(), head,
+               A.cols() < worth_threads ? 1 : threads);
+    return;
   }
+  blas::gram('N', alpha, A.topRows(head), beta, C.topRows(head));
+  if (rest > 0) blas::gemm('N', 'T', alpha, A.bottomRows(rest), A.topRows(head), beta, C.bottomRows(rest));
 }
 
-bool cholesky(Block K) { return blas::cholesky(K); }
-
-bool partial_cholesky(Block T) {
+bool partial_cholesky(Block T, int threads) {
   const Index n = T.cols();
-  if (n < small_kernels) return small_partial_cholesky(T.data(), T.outerStride(), T.rows(), n);
+  if (n < small_kernels)
+    return small_partial_cholesky(T.data(), T.outerStride(), T.rows(), n, n < worth_threads ? 1 : threads);
   if (!blas::cholesky(T.topRows(n))) return false;
   blas::triangular_solve_right(T.topRows(n), T.bottomRows(T.rows() - n));
   return true;

@@ -15,16 +15,13 @@ void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBl
 /// X = op(L)^-1 X, with the lower triangle of L
 void triangular_solve(Op op, const ConstBlock& L, Block X);
 
-/// The lower triangle of C becomes alpha A A' + beta C. The columns of both are padded (linalg/small.hpp),
-/// and what is above the diagonal is spoilt.
-void gram(double alpha, const ConstBlock& A, double beta, Block C);
-
-/// Cholesky of the lower triangle, in place; false if K is not positive definite.
-[[nodiscard]] bool cholesky(Block K);
+/// The lower triangle of C becomes alpha A A' + beta C; only its first columns if C has no more. The columns
+/// of both are padded (linalg/small.hpp), and what is above the diagonal is spoilt.
+void gram(double alpha, const ConstBlock& A, double beta, Block C, int threads);
 
 /// T = [L; C L^-T] from T = [P; C], where P is the leading square, of which the lower triangle is read. The
 /// columns are padded. False if P is not positive definite.
-[[nodiscard]] bool partial_cholesky(Block T);
+[[nodiscard]] bool partial_cholesky(Block T, int threads);
 
 /// Copies the lower triangle to the upper one.
 void symmetrise(Block K);

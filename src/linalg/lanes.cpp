@@ -6,85 +6,154 @@
 namespace altdiff::detail {
 
 namespace {
+
 constexpr Index rows_at_once = 4;  // independent sums, which hide the latency of each addition
+
+struct Rows {
+  Lanes *a, *b, *c, *d;
+};
+
+/// Rows first .. first + count; a missing one repeats the last, so that inner loops have no branch.
+Rows some_rows(const LaneMatrix& A, Index first, Index count) {
+  const auto row = [&](Index r) { return A.row(first + std::min(r, count - 1)); };
+  return {row(0), row(1), row(2), row(3)};
+}
+
+struct Sums {
+  Lanes a, b, c, d;
+
+  /// sums += sign rows . other, over `length` columns
+  template <int sign>
+  void add(const Rows& rows, const Lanes* other, Index length) {
+    const auto [ra, rb, rc, rd] = rows;
+    for (Index t = 0; t < length; ++t) {
+      a += sign * ra[t] * other[t];
+      b += sign * rb[t] * other[t];
+      c += sign * rc[t] * other[t];
+      d += sign * rd[t] * other[t];
+    }
+  }
+  void write(const Rows& rows, Index column, Index count) const {
+    rows.a[column] = a;
+    if (count > 1) rows.b[column] = b;
+    if (count > 2) rows.c[column] = c;
+    if (count > 3) rows.d[column] = d;
+  }
+};
+
+Sums at_column(const Rows& rows, Index column) {
+  return {rows.a[column], rows.b[column], rows.c[column], rows.d[column]};
+}
+
+/// Root and inverse of a pivot; returns it relative to what stood on the diagonal, zero if it is not positive.
+Lanes take_root(Lanes& pivot, const Lanes& diagonal, Lanes& inverse) {
+  const Lanes share = pivot > 0 ? pivot / diagonal : Lanes{};
+  const Lanes good = pivot > 0 ? pivot : Lanes{1, 1, 1, 1};
+  for (Index l = 0; l < lanes; ++l) pivot[l] = std::sqrt(good[l]);
+  inverse = 1.0 / pivot;
+  return share;
+}
+
+}  // namespace
+
+void interleave(const std::array<const double*, lanes>& sources, Index count, Lanes* target) {
+  const auto [a, b, c, d] = sources;
+  for (Index i = 0; i < count; ++i) target[i] = Lanes{a[i], b[i], c[i], d[i]};
+}
+
+Lanes partial_cholesky(const LaneMatrix& T, Lanes* inverse) {
+  Lanes smallest{1, 1, 1, 1};
+  for (Index first = 0; first < T.rows; first += rows_at_once) {
+    const Index count = std::min(rows_at_once, T.rows - first);
+    const Rows rows = some_rows(T, first, count);
+    for (Index j = 0; j < std::min(first, T.columns); ++j) {
+      Sums sums = at_column(rows, j);
+      sums.add<-1>(rows, T.row(j), j);
+      Sums{sums.a * inverse[j], sums.b * inverse[j], sums.c * inverse[j], sums.d * inverse[j]}.write(rows, j,
+                                                                                                     count);
+    }
+    for (Index r = 0; r < count; ++r) {
+      Lanes* own = T.row(first + r);
+      for (Index j = first; j < std::min(first + r + 1, T.columns); ++j) {
+        const Lanes* pivot = T.row(j);
+        Lanes sum = own[j];
+        for (Index t = 0; t < j; ++t) sum -= own[t] * pivot[t];
+        if (j < first + r) {
+          own[j] = sum * inverse[j];
+          continue;
+        }
+        const Lanes share = take_root(sum, own[j], inverse[j]);
+        smallest = share < smallest ? share : smallest;
+        own[j] = sum;
+      }
+    }
+  }
+  return smallest;
+}
+
+void solve_lower(const LaneMatrix& L, const Lanes* inverse, Lanes* x) {
+  for (Index i = 0; i < L.columns; ++i) {
+    const Lanes* own = L.row(i);
+    Lanes sum = x[i];
+    for (Index j = 0; j < i; ++j) sum -= own[j] * x[j];
+    x[i] = sum * inverse[i];
+  }
+}
+
+void solve_upper(const LaneMatrix& L, const Lanes* inverse, Lanes* x) {
+  for (Index i = L.columns - 1; i >= 0; --i) {
+    const Lanes* own = L.row(i);
+    const Lanes value = x[i] *= inverse[i];
+    for (Index j = 0; j < i; ++j) x[j] -= own[j] * value;
+  }
+}
+
+void add_lower_product(double alpha, const LaneMatrix& A, const LaneMatrix& B, const LaneMatrix& C) {
+  for (Index first = 0; first < A.rows; first += rows_at_once) {
+    const Index count = std::min(rows_at_once, A.rows - first);
+    const Rows rows = some_rows(A, first, count);
+    const Rows targets = some_rows(C, first, count);
+    for (Index j = 0; j < std::min(first + count, B.rows); ++j) {
+      Sums sums{};
+      sums.add<1>(rows, B.row(j), A.columns);
+      Sums target = at_column(targets, j);
+      Sums{target.a + alpha * sums.a, target.b + alpha * sums.b, target.c + alpha * sums.c,
+           target.d + alpha * sums.d}
+          .write(targets, j, count);
+    }
+  }
+}
+
+void add_product(double alpha, const LaneMatrix& A, const Lanes* x, Lanes* y) {
+  for (Index first = 0; first < A.rows; first += rows_at_once) {
+    const Index count = std::min(rows_at_once, A.rows - first);
+    Sums sums{};
+    sums.add<1>(some_rows(A, first, count), x, A.columns);
+    y[first] += alpha * sums.a;
+    if (count > 1) y[first + 1] += alpha * sums.b;
+    if (count > 2) y[first + 2] += alpha * sums.c;
+    if (count > 3) y[first + 3] += alpha * sums.d;
+  }
+}
+
+void add_transposed_product(double alpha, const LaneMatrix& A, const Lanes* x, Lanes* y) {
+  for (Index i = 0; i < A.rows; ++i) {
+    const Lanes* own = A.row(i);
+    const Lanes factor = alpha * x[i];
+    for (Index j = 0; j < A.columns; ++j) y[j] += factor * own[j];
+  }
 }
 
 LaneCholesky::LaneCholesky(Index largest)
-    : factor_(static_cast<std::size_t>(largest * (largest + 1) / 2)),
-      inverse_(static_cast<std::size_t>(largest)),
-      x_(static_cast<std::size_t>(largest)) {}
+    : largest_(largest), memory_(lanes * largest * (largest + 2)) {}
 
-std::array<bool, lanes> LaneCholesky::solve(Index size, double smallest) {
+std::array<bool, lanes> LaneCholesky::solve(double smallest) {
+  const Lanes pivots = partial_cholesky(matrix(), inverse());
+  solve_lower(matrix(), inverse(), right_sides());
+  solve_upper(matrix(), inverse(), right_sides());
   std::array<bool, lanes> failed{};
-  for (Index first = 0; first < size; first += rows_at_once)
-    factorise_rows(first, std::min(rows_at_once, size - first), smallest, failed);
-  substitute(size);
+  for (Index l = 0; l < lanes; ++l) failed[static_cast<std::size_t>(l)] = !(pivots[l] > smallest);
   return failed;
-}
-
-void LaneCholesky::factorise_rows(Index first, Index count, double smallest,
-                                  std::array<bool, lanes>& failed) {
-  // A missing row repeats the last one, so that the inner loop has no branch; it is not written back.
-  std::array<Lanes*, rows_at_once> rows{};
-  for (Index r = 0; r < rows_at_once; ++r)
-    rows[static_cast<std::size_t>(r)] = row(first + std::min(r, count - 1));
-  const auto [a, b, c, d] = rows;
-  for (Index j = 0; j < first; ++j) {
-    const Lanes* pivot = row(j);
-    Lanes sum_a = a[j];
-    Lanes sum_b = b[j];
-    Lanes sum_c = c[j];
-    Lanes sum_d = d[j];
-    for (Index t = 0; t < j; ++t) {
-      sum_a -= a[t] * pivot[t];
-      sum_b -= b[t] * pivot[t];
-      sum_c -= c[t] * pivot[t];
-      sum_d -= d[t] * pivot[t];
-    }
-    const Lanes inverse = at(inverse_, j);
-    a[j] = sum_a * inverse;
-    if (count > 1) b[j] = sum_b * inverse;
-    if (count > 2) c[j] = sum_c * inverse;
-    if (count > 3) d[j] = sum_d * inverse;
-  }
-  for (Index r = 0; r < count; ++r) {
-    Lanes* own = rows[static_cast<std::size_t>(r)];
-    const Lanes diagonal = own[first + r];
-    for (Index s = 0; s <= r; ++s) {
-      const Lanes* pivot = rows[static_cast<std::size_t>(s)];
-      Lanes sum = own[first + s];
-      for (Index t = 0; t < first + s; ++t) sum -= own[t] * pivot[t];
-      own[first + s] = s < r ? sum * at(inverse_, first + s) : sum;
-    }
-    invert_pivot(first + r, diagonal, smallest, failed);
-  }
-}
-
-void LaneCholesky::invert_pivot(Index i, const Lanes& diagonal, double smallest,
-                                std::array<bool, lanes>& failed) {
-  const auto good = row(i)[i] > smallest * diagonal;
-  const Lanes pivot = good ? row(i)[i] : Lanes{1, 1, 1, 1};
-  Lanes root = pivot;
-  for (Index l = 0; l < lanes; ++l) {
-    root[l] = std::sqrt(pivot[l]);
-    failed[static_cast<std::size_t>(l)] |= good[l] == 0;
-  }
-  row(i)[i] = root;
-  at(inverse_, i) = 1.0 / root;
-}
-
-void LaneCholesky::substitute(Index size) {
-  for (Index i = 0; i < size; ++i) {
-    const Lanes* own = row(i);
-    Lanes sum = at(x_, i);
-    for (Index j = 0; j < i; ++j) sum -= own[j] * at(x_, j);
-    at(x_, i) = sum * at(inverse_, i);
-  }
-  for (Index i = size - 1; i >= 0; --i) {
-    const Lanes* own = row(i);
-    const Lanes value = at(x_, i) *= at(inverse_, i);
-    for (Index j = 0; j < i; ++j) at(x_, j) -= own[j] * value;
-  }
 }
 
 }  // namespace altdiff::detail

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "linalg/parallel_for.hpp"
+
 namespace altdiff::detail {
 
 namespace {
@@ -85,23 +87,61 @@ void finish_rows(double* rows, const double* above, const double* pivots, Index 
     }
 }
 
-/// Columns first .. first + columns of T; the earlier ones are done.
+/// Columns first .. first + columns of T; the earlier ones are done. Leaves the rows below its square.
 template <Index columns>
-bool factorise_panel(double* T, Index stride, Index rows, Index first) {
+bool factorise_corner(double* T, Index stride, Index first, Corner<columns>& corner) {
   double* square = T + first * stride + first;
   for (Index t = 0; t < first; ++t) {
     const double* column = T + t * stride + first;
     for (Index c = 0; c < columns; ++c)
       for (Index i = c; i < columns; ++i) square[c * stride + i] -= column[i] * column[c];
   }
-  Corner<columns> corner;
-  if (!corner.factorise(square, stride)) return false;
-  const double* pivots = T + first;
-  for_tiles(first + columns, rows, [&](Index i, auto quads) {
-    finish_rows<quads, columns>(T + first * stride + i, T + i, pivots, stride, first, corner);
+  return corner.factorise(square, stride);
+}
+
+template <Index columns>
+void finish_panel(double* T, Index stride, Index first, Index begin, Index end,
+                  const Corner<columns>& corner) {
+  for_tiles(begin, end, [&](Index i, auto quads) {
+    finish_rows<quads, columns>(T + first * stride + i, T + i, T + first, stride, first, corner);
   });
+}
+
+/// The columns that are left when four no longer fit.
+template <Index columns>
+bool factorise_last(double* T, Index stride, Index rows, Index first) {
+  Corner<columns> corner;
+  if (!factorise_corner(T, stride, first, corner)) return false;
+  finish_panel(T, stride, first, first + columns, rows, corner);
   return true;
 }
+
+constexpr Index block = 48;  // columns whose rows below the square do not depend on each other
+
+/// Panels of four columns, first .. first + columns.
+class BlockColumn {
+ public:
+  BlockColumn(double* T, Index stride, Index first, Index columns)
+      : T_(T), stride_(stride), first_(first), columns_(columns) {}
+
+  [[nodiscard]] bool factorise_square() {
+    for (Index c = 0; c < columns_; c += four) {
+      auto& corner = corners_[at(c / four)];
+      if (!factorise_corner(T_, stride_, first_ + c, corner)) return false;
+      finish_panel(T_, stride_, first_ + c, first_ + c + four, first_ + columns_, corner);
+    }
+    return true;
+  }
+  void finish(Index begin, Index end) const {
+    for (Index c = 0; c < columns_; c += four)
+      finish_panel(T_, stride_, first_ + c, begin, end, corners_[at(c / four)]);
+  }
+
+ private:
+  double* T_;
+  Index stride_, first_, columns_;
+  std::array<Corner<four>, block / four> corners_{};
+};
 
 template <Index quads, Index columns>
 void write_tile(double alpha, const double* rows, const double* pivots, Index stride, Index length,
@@ -122,6 +162,17 @@ void gram_columns(double alpha, const double* A, Index stride_A, Index rows, Ind
     write_tile<quads, columns>(alpha, A + i, A + first, stride_A, length, beta, C + first * stride_C + i,
                                stride_C);
   });
+}
+
+constexpr Index gram_block = 16;  // columns
+
+template <class Body>
+void for_chunks(Index count, int threads, const Body& body) {
+  if (threads > 1) {
+    parallel_for(count, threads, body);
+  } else {
+    for (Index chunk = 0; chunk < count; ++chunk) body(chunk);
+  }
 }
 
 struct Square {
@@ -205,42 +256,51 @@ SymmetricPart copy_symmetric_part(const double* P, Index n, double* target, Inde
   return extremes.result();
 }
 
-bool small_partial_cholesky(double* T, Index stride, Index rows, Index columns) {
-  for (Index first = 0; first < columns; first += four) {
-    const auto panel = [&] {
-      switch (std::min(four, columns - first)) {
-        case 1:
-          return factorise_panel<1>(T, stride, rows, first);
-        case 2:
-          return factorise_panel<2>(T, stride, rows, first);
-        case 3:
-          return factorise_panel<3>(T, stride, rows, first);
-        default:
-          return factorise_panel<four>(T, stride, rows, first);
-      }
+bool small_partial_cholesky(double* T, Index stride, Index rows, Index columns, int threads) {
+  const Index whole = columns / four * four;
+  for (Index first = 0; first < whole; first += block) {
+    const Index last = std::min(first + block, whole);
+    BlockColumn column(T, stride, first, last - first);
+    if (!column.factorise_square()) return false;
+    const auto finish = [&](Index chunk) {
+      const Index begin = last + chunk * block;
+      column.finish(begin, std::min(begin + block, rows));
     };
-    if (!panel()) return false;
+    for_chunks((rows - last + block - 1) / block, threads, finish);
   }
-  return true;
+  switch (columns - whole) {
+    case 1:
+      return factorise_last<1>(T, stride, rows, whole);
+    case 2:
+      return factorise_last<2>(T, stride, rows, whole);
+    case 3:
+      return factorise_last<3>(T, stride, rows, whole);
+    default:
+      return true;
+  }
 }
 
 void small_gram(double alpha, const double* A, Index stride_A, Index rows, Index columns, double beta,
-                double* C, Index stride_C) {
-  for (Index first = 0; first < rows; first += four) {
-    switch (std::min(four, rows - first)) {
-      case 1:
-        gram_columns<1>(alpha, A, stride_A, rows, columns, beta, C, stride_C, first);
-        break;
-      case 2:
-        gram_columns<2>(alpha, A, stride_A, rows, columns, beta, C, stride_C, first);
-        break;
-      case 3:
-        gram_columns<3>(alpha, A, stride_A, rows, columns, beta, C, stride_C, first);
-        break;
-      default:
-        gram_columns<four>(alpha, A, stride_A, rows, columns, beta, C, stride_C, first);
+                double* C, Index stride_C, Index columns_C, int threads) {
+  const auto write = [&](Index chunk) {
+    const Index last = std::min(columns_C, (chunk + 1) * gram_block);
+    for (Index first = chunk * gram_block; first < last; first += four) {
+      switch (std::min(four, last - first)) {
+        case 1:
+          gram_columns<1>(alpha, A, stride_A, rows, columns, beta, C, stride_C, first);
+          break;
+        case 2:
+          gram_columns<2>(alpha, A, stride_A, rows, columns, beta, C, stride_C, first);
+          break;
+        case 3:
+          gram_columns<3>(alpha, A, stride_A, rows, columns, beta, C, stride_C, first);
+          break;
+        default:
+          gram_columns<four>(alpha, A, stride_A, rows, columns, beta, C, stride_C, first);
+      }
     }
-  }
+  };
+  for_chunks((columns_C + gram_block - 1) / gram_block, threads, write);
 }
 
 }  // namespace altdiff::detail

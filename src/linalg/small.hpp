@@ -17,13 +17,13 @@ inline constexpr Index padding = 3;
 }
 
 /// T = [L; C L^-T] from T = [P; C]: `columns` columns, of whose leading square the lower triangle is read.
-/// False if P is not positive definite.
-[[nodiscard]] bool small_partial_cholesky(double* T, Index stride, Index rows, Index columns);
+/// False if P is not positive definite. The result does not depend on `threads`.
+[[nodiscard]] bool small_partial_cholesky(double* T, Index stride, Index rows, Index columns, int threads);
 
-/// The lower triangle of C becomes alpha A A' + beta C; A has `rows` rows, `columns` columns. What is above
-/// the diagonal is spoilt.
+/// The lower triangle of C becomes alpha A A' + beta C; A has `rows` rows, `columns` columns, and only the
+/// first `columns_C` columns of C are written. What is above the diagonal is spoilt.
 void small_gram(double alpha, const double* A, Index stride_A, Index rows, Index columns, double beta,
-                double* C, Index stride_C);
+                double* C, Index stride_C, Index columns_C, int threads);
 
 /// target = source', `rows` and `columns` being those of the source.
 void small_transpose(const double* source, Index stride, Index rows, Index columns, double* target,

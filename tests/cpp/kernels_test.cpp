@@ -75,12 +75,32 @@ TEST(SmallPartialCholesky, CarriesEigensFactorOnToTheRowsBelowForAllSizes) {
       DenseMatrix stacked(n + extra, n);
       stacked << without_upper(P), C;
       Guarded T(stacked, detail::padding);
-      ASSERT_TRUE(detail::small_partial_cholesky(T.data(), T.stride(), n + extra, n)) << n << ' ' << extra;
+      ASSERT_TRUE(detail::small_partial_cholesky(T.data(), T.stride(), n + extra, n, 1)) << n << ' ' << extra;
       const DenseMatrix L = P.llt().matrixL();
       expect_near(lower(T.matrix().topRows(n)), L);
       expect_near(T.matrix().bottomRows(extra) * L.transpose(), C);
       EXPECT_TRUE(T.guarded()) << n << ' ' << extra;
     }
+}
+
+TEST(SmallPartialCholesky, IsTheSameOnAnyNumberOfThreads) {
+  Random random(2);
+  for (const Index n : {47, 48, 49, 96, 130, 203}) {
+    DenseMatrix stacked(n + 61, n);
+    stacked << without_upper(definite(random, n)), random.normals(61, n);
+    Guarded one(stacked, detail::padding);
+    ASSERT_TRUE(detail::small_partial_cholesky(one.data(), one.stride(), n + 61, n, 1));
+    const DenseMatrix L = DenseMatrix(one.matrix().topRows(n).triangularView<Eigen::Lower>());
+    expect_near(lower(L * L.transpose()), lower(stacked.topRows(n)));
+    expect_near(one.matrix().bottomRows(61) * L.transpose(), stacked.bottomRows(61));
+    for (const int threads : {2, 4}) {
+      Guarded several(stacked, detail::padding);
+      ASSERT_TRUE(detail::small_partial_cholesky(several.data(), several.stride(), n + 61, n, threads));
+      EXPECT_EQ(lower(several.matrix().topRows(n)), lower(one.matrix().topRows(n))) << n;
+      EXPECT_EQ(several.matrix().bottomRows(61), one.matrix().bottomRows(61)) << n;
+      EXPECT_TRUE(several.guarded());
+    }
+  }
 }
 
 TEST(SmallPartialCholesky, SaysAtWhicheverPivotThatAMatrixIsNotPositiveDefinite) {
@@ -92,7 +112,7 @@ TEST(SmallPartialCholesky, SaysAtWhicheverPivotThatAMatrixIsNotPositiveDefinite)
         DenseMatrix P = L * L.transpose();
         P(pivot, pivot) = static_cast<double>(pivot) + left;
         Guarded T(P, detail::padding);
-        EXPECT_FALSE(detail::small_partial_cholesky(T.data(), T.stride(), n, n)) << n << ' ' << pivot;
+        EXPECT_FALSE(detail::small_partial_cholesky(T.data(), T.stride(), n, n, 1)) << n << ' ' << pivot;
         EXPECT_TRUE(T.guarded());
       }
 }
@@ -105,11 +125,26 @@ TEST(SmallGram, AddsTheProductToTheLowerTriangleForAllSizes) {
         Guarded A(random.normals(rows, columns), detail::padding);
         const DenseMatrix before = random.normals(rows, rows);
         Guarded C(beta == 0 ? DenseMatrix::Constant(rows, rows, nan) : before, detail::padding);
-        detail::small_gram(-2, A.data(), A.stride(), rows, columns, beta, C.data(), C.stride());
+        detail::small_gram(-2, A.data(), A.stride(), rows, columns, beta, C.data(), C.stride(), rows, 1);
         const DenseMatrix X = A.matrix();
         expect_near(lower(C.matrix()), lower(-2 * X * X.transpose() + beta * before));
         EXPECT_TRUE(C.guarded() && A.guarded()) << rows << ' ' << columns;
       }
+}
+
+TEST(SmallGram, WritesOnlyTheColumnsThatAreAskedForOnAnyNumberOfThreads) {
+  Random random(14);
+  for (const Index head : {1, 3, 16, 17, 50})
+    for (const int threads : {1, 2, 4}) {
+      Guarded A(random.normals(70, 9), detail::padding);
+      Guarded C(DenseMatrix::Constant(70, head, nan), detail::padding);
+      detail::small_gram(1, A.data(), A.stride(), 70, 9, 0, C.data(), C.stride(), head, threads);
+      const DenseMatrix X = A.matrix();
+      const DenseMatrix product = X * X.transpose();
+      expect_near(lower(C.matrix().topRows(head)), lower(product.topLeftCorner(head, head)));
+      expect_near(C.matrix().bottomRows(70 - head), product.bottomLeftCorner(70 - head, head));
+      EXPECT_TRUE(C.guarded()) << head;
+    }
 }
 
 TEST(SmallTranspose, TransposesAllShapesAndWritesNothingElse) {
@@ -161,6 +196,7 @@ struct FourSystems {
   std::vector<Vector> b{};
 
   void fill(detail::LaneCholesky& cholesky, Index size) const {
+    cholesky.resize(size);
     for (Index lane = 0; lane < detail::lanes; ++lane) {
       const DenseMatrix& own = M[static_cast<std::size_t>(lane)];
       for (Index i = 0; i < size; ++i) {
@@ -197,7 +233,7 @@ TEST(LaneCholesky, SolvesFourSystemsOfDifferentSizesAtOnce) {
     detail::LaneCholesky cholesky(largest_size);
     const auto systems = four_systems(random, {size, size / 2, 0, size - 1});
     systems.fill(cholesky, size);
-    const auto failed = cholesky.solve(size, 1e-12);
+    const auto failed = cholesky.solve(1e-12);
     for (Index lane = 0; lane < detail::lanes; ++lane) {
       EXPECT_FALSE(failed[static_cast<std::size_t>(lane)]) << size;
       systems.expect_solved(cholesky, lane);
@@ -216,7 +252,7 @@ TEST(LaneCholesky, ReportsASingularLaneAndSolvesTheOthers) {
         systems.M[bad].row(size - 1) = spoil * good.row(0);
         systems.M[bad](size - 1, size - 1) = spoil * good(0, 0);
         systems.fill(cholesky, size);
-        const auto failed = cholesky.solve(size, 1e-12);
+        const auto failed = cholesky.solve(1e-12);
         for (std::size_t lane = 0; lane < detail::lanes; ++lane) {
           EXPECT_EQ(failed[lane], lane == bad) << size << ' ' << spoil;
           if (lane != bad) systems.expect_solved(cholesky, static_cast<Index>(lane));
@@ -234,7 +270,7 @@ TEST(LaneCholesky, JudgesAPivotRelativeToItsDiagonal) {
     }
     systems.fill(cholesky, 2);
     const std::array<bool, detail::lanes> expected{false, true, true, false};
-    EXPECT_EQ(cholesky.solve(2, 1e-6), expected) << scale;
+    EXPECT_EQ(cholesky.solve(1e-6), expected) << scale;
   }
 }
 
@@ -300,19 +336,19 @@ TEST(PartialCholesky, IsTheSameBelowAndAboveTheSizeWhereBlasTakesOver) {
     T.topRows(n) = without_upper(P);
     T.middleRows(n, 5) = random.normals(5, n);
     const DenseMatrix C = T.middleRows(n, 5);
-    ASSERT_TRUE(detail::partial_cholesky(T.topRows(n + 5)));
+    ASSERT_TRUE(detail::partial_cholesky(T.topRows(n + 5), 1));
     const DenseMatrix L = lower(T.topRows(n));
     expect_near(L * L.transpose(), P);
     expect_near(T.middleRows(n, 5) * L.transpose(), C);
 
     const DenseMatrix Y = T.middleRows(n, 5);
     DenseMatrix M = DenseMatrix::Constant(detail::padded(5), 5, nan);
-    detail::gram(1, T.middleRows(n, 5), 0, M.topRows(5));
+    detail::gram(1, T.middleRows(n, 5), 0, M.topRows(5), 1);
     expect_near(lower(M.topRows(5)), lower(Y * Y.transpose()));
     DenseMatrix spoilt = DenseMatrix::Zero(detail::padded(n), n);
     spoilt.topRows(n) = P;
     spoilt(n - 1, n - 1) = -1;
-    EXPECT_FALSE(detail::partial_cholesky(spoilt.topRows(n)));
+    EXPECT_FALSE(detail::partial_cholesky(spoilt.topRows(n), 1));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "batch/parallel_for.hpp"
+#include "linalg/parallel_for.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 """How much memory a batch takes, measured in processes of their own.
 
-Kept for derivatives are, in numbers of 8 bytes, (n + p + k) n + (p + k)^2 for every distinct set of matrices,
+Kept for derivatives are, in numbers of 8 bytes, (n + p + k) n + (p + k) p for every distinct set of matrices,
 where k counts inequalities and bounded variables, and |S|^2 for every instance, where S are its active
 constraints.
 """
@@ -28,7 +28,7 @@ SLACK = 4 * MB  # workspaces of two threads, pages that are only partly used, an
 
 def of_matrices(n: int, m: int, p: int) -> int:
     """Bytes that are kept for one set of matrices; without bounds k = m."""
-    return NUMBER * ((n + p + m) * n + (p + m) ** 2)
+    return NUMBER * ((n + p + m) * n + (p + m) * p)
 
 
 def memory(key: str) -> int:

@@ -31,22 +31,24 @@ std::vector<Index> independent_columns(const DenseMatrix& X) {
 
 }  // namespace
 
-ConstraintSpace::ConstraintSpace(const MatricesView& data, const std::vector<Index>& bounded, double* memory)
+ConstraintSpace::ConstraintSpace(const MatricesView& data, const std::vector<Index>& bounded, double* memory,
+                                 double* M, int threads)
     : n_(data.n),
       p_(data.p),
       k_(data.m + static_cast<Index>(bounded.size())),
       stride_T_(padded(n_ + p_ + k_)),
-      stride_M_(padded(p_ + k_)),
+      stride_E_(padded(p_ + k_)),
       T_(memory),
-      M_(T_ + stride_T_ * n_),
-      lengths_(M_ + stride_M_ * (p_ + k_)) {
+      E_(T_ + stride_T_ * n_),
+      M_(M),
+      lengths_(E_ + stride_E_ * p_) {
   stack(data, bounded);
-  if (!sweep()) return;
+  if (!sweep(threads)) return;
   if (!eliminate_equalities(doubtful)) {
     kept_ = independent_columns(data.A_rows());
     p_ = static_cast<Index>(kept_.size());
     stack(data, bounded);
-    if (!sweep() || !eliminate_equalities(0)) return;
+    if (!sweep(threads) || !eliminate_equalities(0)) return;
   }
   usable_ = true;
 }
@@ -66,36 +68,36 @@ void ConstraintSpace::stack(const MatricesView& data, const std::vector<Index>& 
   for (const Index j : bounded) T()(row++, j) = 1;
 }
 
-bool ConstraintSpace::sweep() {
+bool ConstraintSpace::sweep(int threads) {
   auto columns = T();
   double* diagonal = lengths_ + k_;
   for (Index j = 0; j < n_; ++j) diagonal[j] = columns(j, j);
-  if (!partial_cholesky(columns)) return false;
+  if (!partial_cholesky(columns, threads)) return false;
   smallest_pivot_ = 1;
   for (Index j = 0; j < n_; ++j)
     smallest_pivot_ = std::min(smallest_pivot_, columns(j, j) * columns(j, j) / diagonal[j]);
   if (!(smallest_pivot_ > nearly_singular)) return false;
-  auto M = M_EI();
-  gram(1, columns.bottomRows(p_ + k_), 0, M);  // (AS1)
-  for (Index i = 0; i < k_; ++i) lengths_[i] = std::sqrt(M(p_ + i, p_ + i));
+  auto M = inequality_columns();
+  gram(1, columns.bottomRows(p_ + k_), 0, equality_columns(), threads);  // (AS1)
+  gram(1, columns.bottomRows(k_), 0, M, threads);
+  for (Index i = 0; i < k_; ++i) lengths_[i] = std::sqrt(M(i, i));
   return true;
 }
 
 bool ConstraintSpace::eliminate_equalities(double smallest) {
-  auto M = M_EI();
-  auto M_II = M.bottomRightCorner(k_, k_);
+  auto M = inequality_columns();
   if (p_ > 0) {
-    auto E = M.leftCols(p_);
+    auto E = equality_columns();
     const Vector diagonal = E.diagonal();
-    if (!partial_cholesky(E)) return false;
+    if (!partial_cholesky(E, 1)) return false;
     const double pivot = (E.diagonal().array().square() / diagonal.array()).minCoeff();
     if (!(pivot > smallest)) return false;
     smallest_pivot_ = std::min(smallest_pivot_, pivot);
-    gram(-1, W(), 1, M_II);  // (AS2)
+    gram(-1, W(), 1, M, 1);  // (AS2)
   }
-  symmetrise(M_II);
+  symmetrise(M);
   for (Index i = 0; i < k_; ++i)
-    if (!(M_II(i, i) > unmovable * lengths_[i] * lengths_[i]))
+    if (!(M(i, i) > unmovable * lengths_[i] * lengths_[i]))
       lengths_[i] = std::numeric_limits<double>::infinity();
   return true;
 }

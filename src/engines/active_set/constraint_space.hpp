@@ -32,14 +32,16 @@ struct MatricesView {
 /// side, of which only the middle one knows S: reduce, solve with M_SS, expand.
 class ConstraintSpace {
  public:
-  /// How many numbers one space keeps.
+  /// How many numbers one space keeps; and those of M_I, which only the search for active sets reads.
   [[nodiscard]] static Index memory(Index n, Index p, Index k) {
-    return padded(n + p + k) * n + padded(p + k) * (p + k) + k + n;
+    return padded(n + p + k) * n + padded(p + k) * p + k + n;
   }
+  [[nodiscard]] static Index memory_of_M(Index k) { return padded(k) * k; }
 
   ConstraintSpace() = default;
-  /// `memory` belongs to the caller, and outlives the space.
-  ConstraintSpace(const MatricesView& data, const std::vector<Index>& bounded, double* memory);
+  /// The memory belongs to the caller, and outlives the space; that of M_I the searches.
+  ConstraintSpace(const MatricesView& data, const std::vector<Index>& bounded, double* memory, double* M,
+                  int threads = 1);
 
   /// False: P is not positive definite, or so close to it that the numbers mean little.
   [[nodiscard]] bool usable() const { return usable_; }
@@ -52,8 +54,8 @@ class ConstraintSpace {
   [[nodiscard]] Index equalities() const { return p_; }  ///< those that do not follow from others
 
   /// M_I, column after column; `inequalities()` rows.
-  [[nodiscard]] const double* M() const { return M_ + p_ * stride_M_ + p_; }
-  [[nodiscard]] Index M_stride() const { return stride_M_; }
+  [[nodiscard]] const double* M() const { return M_; }
+  [[nodiscard]] Index M_stride() const { return padded(k_); }
   /// Root of the diagonal of M: the length of each row of G and I_B in the norm of P^-1. Infinite for a row
   /// that the equalities leave no room to move (a row of zeros among them): no multiplier can change it.
   [[nodiscard]] const double* lengths() const { return lengths_; }
@@ -72,23 +74,25 @@ class ConstraintSpace {
   using Columns = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
   using View = Eigen::Map<const DenseMatrix, 0, Eigen::OuterStride<>>;
   [[nodiscard]] Columns T() const { return {T_, n_ + p_ + k_, n_, Eigen::OuterStride<>(stride_T_)}; }
-  [[nodiscard]] Columns M_EI() const { return {M_, p_ + k_, p_ + k_, Eigen::OuterStride<>(stride_M_)}; }
+  [[nodiscard]] Columns equality_columns() const { return {E_, p_ + k_, p_, Eigen::OuterStride<>(stride_E_)}; }
+  [[nodiscard]] Columns inequality_columns() const { return {M_, k_, k_, Eigen::OuterStride<>(M_stride())}; }
   [[nodiscard]] View L() const { return {T_, n_, n_, Eigen::OuterStride<>(stride_T_)}; }
   [[nodiscard]] View Y_E() const { return {T_ + n_, p_, n_, Eigen::OuterStride<>(stride_T_)}; }  // transposed
   [[nodiscard]] View Y_I() const {
     return {T_ + n_ + p_, k_, n_, Eigen::OuterStride<>(stride_T_)};
   }  // transposed
-  [[nodiscard]] View L_E() const { return {M_, p_, p_, Eigen::OuterStride<>(stride_M_)}; }
-  [[nodiscard]] View W() const { return {M_ + p_, k_, p_, Eigen::OuterStride<>(stride_M_)}; }
+  [[nodiscard]] View L_E() const { return {E_, p_, p_, Eigen::OuterStride<>(stride_E_)}; }
+  [[nodiscard]] View W() const { return {E_ + p_, k_, p_, Eigen::OuterStride<>(stride_E_)}; }
 
   void stack(const MatricesView& data, const std::vector<Index>& bounded);
-  [[nodiscard]] bool sweep();
+  [[nodiscard]] bool sweep(int threads);
   /// False if a pivot falls below the share `smallest` of its diagonal.
   [[nodiscard]] bool eliminate_equalities(double smallest);
 
-  Index n_ = 0, p_ = 0, k_ = 0, stride_T_ = 0, stride_M_ = 0;
+  Index n_ = 0, p_ = 0, k_ = 0, stride_T_ = 0, stride_E_ = 0;
   double* T_ = nullptr;  // [L; Y_E'; Y_I']
-  double* M_ = nullptr;  // [L_E .; W M_I]
+  double* E_ = nullptr;  // [L_E; W]
+  double* M_ = nullptr;  // M_I
   double* lengths_ = nullptr;
   std::vector<Index> kept_{};  // rows of A in E; empty: all
   double largest_P_ = 0;

@@ -8,7 +8,6 @@
 namespace altdiff::detail {
 
 namespace {
-constexpr double rounding = 1e-13;        // of a row's value, relative to what it is the sum of
 constexpr double smallest_pivot = 1e-14;  // of M_SS: below, its rows are as good as dependent
 
 using Factor = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
@@ -72,7 +71,7 @@ bool factorise_rows(const DualProgram& program, DualState& state) {
     const double* column = program.column(state.rows[static_cast<std::size_t>(j)]);
     for (Index i = j; i < count; ++i) L(i, j) = column[state.rows[static_cast<std::size_t>(i)]];
   }
-  if (!partial_cholesky(L)) return false;
+  if (!partial_cholesky(L, 1)) return false;
   for (Index j = 0; j < count; ++j) {
     const Index row = state.rows[static_cast<std::size_t>(j)];
     if (!(L(j, j) * L(j, j) > smallest_pivot * program.entry(row, row))) return false;

@@ -8,6 +8,8 @@
 
 namespace altdiff::detail {
 
+inline constexpr double rounding = 1e-13;  // of a row's value, relative to what it is the sum of
+
 /// What is left of one instance in constraint space: the rows of I have the value v = t - M lambda, and
 ///
 ///     lower <= v <= upper,   lambda_i > 0 only where v_i = upper_i,   lambda_i < 0 only where v_i = lower_i

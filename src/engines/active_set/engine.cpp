@@ -15,10 +15,8 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr double exact_enough = 2e-14;   // a residual that refinement could hardly lower
 constexpr double worth_mending = 1e-11;  // a residual above is worth a look at the set
 constexpr int most_refinements = 4;
-constexpr double ill_conditioned = 1e-7;  // a pivot relative to its diagonal: solves below want refinement
 constexpr double clearly_dependent = 2e-14;
 
 std::size_t at_index(Index i) { return static_cast<std::size_t>(i); }

@@ -8,6 +8,9 @@
 
 namespace altdiff::detail {
 
+inline constexpr double exact_enough = 2e-14;    // a residual that refinement could hardly lower
+inline constexpr double ill_conditioned = 1e-7;  // a pivot relative to its diagonal that wants refinement
+
 /// One dense program: its matrices, their constraint space, and its vectors. lb and ub may be null.
 struct Instance {
   MatricesView matrices{};

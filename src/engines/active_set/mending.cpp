@@ -9,7 +9,6 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double good_enough = 1e-11;  // a residual that needs no further look at the set
-constexpr double rounding = 1e-13;     // of a row's value, relative to the size of its terms
 constexpr int most_corrections = 4;
 constexpr int most_mends = 8;
 

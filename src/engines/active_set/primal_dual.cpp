@@ -7,10 +7,8 @@
 namespace altdiff::detail {
 
 namespace {
-constexpr int patience = 3;               // changes without fewer wrong signs
-constexpr Index together = 64;            // rows up to which four sets are factorised side by side
-constexpr std::size_t worth_lanes = 2;    // instances
-constexpr double smallest_pivot = 1e-12;  // of M_SS, relative to its diagonal
+constexpr Index together = 64;          // rows up to which four sets are factorised side by side
+constexpr std::size_t worth_lanes = 2;  // instances
 }  // namespace
 
 PrimalDual::PrimalDual(Index k, Index most)
@@ -76,13 +74,14 @@ void PrimalDual::solve_together(std::vector<Lane>& running) {
   if (running.empty()) return;
   Index size = 0;
   for (const Lane& lane : running) size = std::max(size, lane.state->count());
+  cholesky_.resize(size);
   for (Index slot = 0; slot < lanes; ++slot) {
     // A missing lane repeats the last one.
     const auto l = std::min(static_cast<std::size_t>(slot), running.size() - 1);
     gather(running[l], slot, size);
     if (std::cmp_equal(slot, l)) running[l].slot = slot;
   }
-  const auto failed = cholesky_.solve(size, smallest_pivot);
+  const auto failed = cholesky_.solve(smallest_pivot);
   for (const Lane& lane : running) {
     auto& lambda = lane.state->lambda;
     lambda.resize(lane.state->rows.size());
@@ -115,17 +114,16 @@ int PrimalDual::flip_wrong_signs(Lane& lane) {
   for (std::size_t s = 0; s < state.rows.size(); ++s) {
     const Index row = state.rows[s];
     std::int8_t& side = state.side[static_cast<std::size_t>(row)];
+    v_[static_cast<std::size_t>(row)] = program.limit(row, side);  // which rounding may have missed
     if (right_sign(program, row, side, state.lambda[s], largest)) continue;
     side = 0;
     ++wrong;
-    // Dropped now: what its value is on this set says nothing about the next.
-    v_[static_cast<std::size_t>(row)] = program.upper[row];
   }
+  // The value of an active row is its limit, which never violates it: no need to ask who is active.
   for (Index i = 0; i < program.k; ++i) {
-    std::int8_t& side = state.side[static_cast<std::size_t>(i)];
-    if (side != 0) continue;
-    side = program.violated_side(i, v_[static_cast<std::size_t>(i)]);
-    wrong += side != 0 ? 1 : 0;
+    const std::int8_t violated = program.violated_side(i, v_[static_cast<std::size_t>(i)]);
+    state.side[static_cast<std::size_t>(i)] += violated;
+    wrong += violated != 0 ? 1 : 0;
   }
   return wrong;
 }

@@ -12,6 +12,9 @@ namespace altdiff::detail {
 /// Stalled, for another method to end. Four instances at a time share the small factorisations.
 class PrimalDual {
  public:
+  static constexpr int patience = 3;               ///< changes without fewer wrong signs
+  static constexpr double smallest_pivot = 1e-12;  ///< of M_SS, relative to its diagonal
+
   /// `k`: inequalities and bounds; `most`: how many of them can be independent.
   PrimalDual(Index k, Index most);
 

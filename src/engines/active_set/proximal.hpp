@@ -9,10 +9,13 @@ namespace altdiff::detail {
 /// A constraint space with memory of its own.
 struct OwnSpace {
   OwnSpace(const MatricesView& data, const std::vector<Index>& bounded)
-      : memory(ConstraintSpace::memory(data.n, data.p, data.m + static_cast<Index>(bounded.size()))),
-        space(data, bounded, memory.data()) {}
+      : OwnSpace(data, bounded, data.m + static_cast<Index>(bounded.size())) {}
+  OwnSpace(const MatricesView& data, const std::vector<Index>& bounded, Index k)
+      : memory(ConstraintSpace::memory(data.n, data.p, k)),
+        M(ConstraintSpace::memory_of_M(k)),
+        space(data, bounded, memory.data(), M.data()) {}
 
-  Vector memory;
+  Vector memory, M;
   ConstraintSpace space;
 };
 

@@ -1,4 +1,4 @@
-#include "batch/parallel_for.hpp"
+#include "linalg/parallel_for.hpp"
 
 #include <unistd.h>
 
@@ -48,7 +48,7 @@ class Job {
   std::exception_ptr error_;
 };
 
-constexpr std::chrono::microseconds patience(100);  // of a worker that has nothing to do
+constexpr std::chrono::microseconds patience(200);  // of a worker that has nothing to do
 
 void pause() {
 #ifdef __x86_64__

@@ -1,7 +1,7 @@
-#include "batch/memory.hpp"
+#include "linalg/memory.hpp"
 
-#include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 namespace altdiff::detail {
@@ -15,13 +15,14 @@ struct Block {
   Index count = 0;
 };
 
+constexpr std::align_val_t cache_line{64};
+
 Block allocated(Index count) {
-  return {.numbers = std::allocator<double>().allocate(static_cast<std::size_t>(count)), .count = count};
+  const auto bytes = static_cast<std::size_t>(count) * sizeof(double);
+  return {.numbers = static_cast<double*>(::operator new(bytes, cache_line)), .count = count};
 }
 
-void free(const Block& block) {
-  std::allocator<double>().deallocate(block.numbers, static_cast<std::size_t>(block.count));
-}
+void free(const Block& block) { ::operator delete(block.numbers, cache_line); }
 
 /// Blocks that wait.
 class Idle {
