@@ -68,8 +68,9 @@ struct Layout {
 
   [[nodiscard]] bool fits(const Looked& fields) const {
     for (std::size_t f = 0; f < fields.size(); ++f) {
-      if (shapes[f].has_value() != (fields[f].data != nullptr)) return false;
-      if (shapes[f] && !std::ranges::equal(*shapes[f], shape_of(fields[f]))) return false;
+      const std::optional<Sizes>& shape = shapes[f];
+      const bool given = fields[f].data != nullptr;
+      if (shape ? !given || !std::ranges::equal(*shape, shape_of(fields[f])) : given) return false;
     }
     return true;
   }
@@ -115,8 +116,8 @@ class TensorExchange {
 
   /// The gradients of the fields that need one, and None for the others. `fields` are those of `solve`, and
   /// `bars` the cotangents of its outputs.
-  nb::object vjp(const DenseBatch& batch, const nb::tuple& fields, const nb::tuple& bars,
-                 const std::array<bool, 8>& needed, double missing, bool unless_solved) const {
+  [[nodiscard]] nb::object vjp(const DenseBatch& batch, const nb::tuple& fields, const nb::tuple& bars,
+                               const std::array<bool, 8>& needed, double missing, bool unless_solved) const {
     Looked looked{};
     if (!look_at(fields, looked)) return nb::none();
     for (std::size_t f = 0; f < looked.size(); ++f)
@@ -154,7 +155,7 @@ class TensorExchange {
           tensor.dtype != nb::dtype<double>() || !in_c_order(tensor))
         return false;
       // The one property of a tensor that DLPack cannot tell: its numbers may stand for their opposites.
-      if (is_negated_(object).is(nb::handle(Py_True))) return false;
+      if (nb::cast<bool>(is_negated_(object))) return false;
     }
     return true;
   }
@@ -173,13 +174,17 @@ class TensorExchange {
     return &layouts_.front();
   }
 
-  std::optional<Layout> described(const Looked& fields) const {
+  [[nodiscard]] std::optional<Layout> described(const Looked& fields) const {
     nb::list shapes;
     Layout layout;
     for (std::size_t f = 0; f < fields.size(); ++f) {
-      if (fields[f].data != nullptr)
-        layout.shapes[f].emplace(shape_of(fields[f]).begin(), shape_of(fields[f]).end());
-      shapes.append(layout.shapes[f] ? nb::object(nb::tuple(nb::cast(*layout.shapes[f]))) : nb::none());
+      nb::object shape = nb::none();
+      if (fields[f].data != nullptr) {
+        Sizes sizes(shape_of(fields[f]).begin(), shape_of(fields[f]).end());
+        shape = nb::tuple(nb::cast(sizes));
+        layout.shapes[f] = std::move(sizes);
+      }
+      shapes.append(shape);
     }
     layout.python = describe_(nb::tuple(shapes));
     if (!nb::cast<bool>(layout.python.attr("plain"))) return std::nullopt;
@@ -197,7 +202,8 @@ class TensorExchange {
     return layout;
   }
 
-  nb::tuple output_tensors(const BatchSolution& solution, const Sizes& batch, std::size_t count) const {
+  [[nodiscard]] nb::tuple output_tensors(const BatchSolution& solution, const Sizes& batch,
+                                         std::size_t count) const {
     const PointBlock& point = solution.point;
     const std::array blocks{&point.x, &point.y, &point.z, &point.z_box};
     nb::list tensors;

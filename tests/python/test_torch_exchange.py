@@ -102,8 +102,8 @@ def test_numbers_that_stand_for_their_opposites_are_read_right() -> None:
 def test_a_gradient_becomes_the_tensors_own_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    def pull_back(request: Any, inputs: Any) -> Any:
-        gradients = original(request, inputs)
+    def pull_back(*arguments: Any) -> Any:
+        gradients = original(*arguments)
         made.extend(value.data_ptr() for value in gradients if value is not None)
         return gradients
 
@@ -150,3 +150,12 @@ def test_tensors_outlive_the_layer_and_what_it_solved() -> None:
     gradient = expected.vjp(np.ones(5))
     for name, value in kept.items():
         np.testing.assert_array_equal(value.numpy(), getattr(gradient, name))
+
+
+def test_the_gradient_of_a_transform_is_that_of_backward() -> None:
+    values = tensors(7)
+    layer = QPLayer()
+    layer(**values).pow(2).sum().backward()
+    constant = {name: value.detach() for name, value in values.items()}
+    gradient = torch.func.grad(lambda q: layer(**{**constant, "q": q}).pow(2).sum())(constant["q"])
+    assert torch.equal(gradient, values["q"].grad)

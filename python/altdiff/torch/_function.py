@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from altdiff.torch._tensors import Argument
 
     Tensors = tuple[torch.Tensor | None, ...]
+    Outputs = tuple[torch.Tensor | Solved, ...]
 
 
 class Call(NamedTuple):
@@ -29,57 +30,74 @@ class Call(NamedTuple):
     outputs: int = 1  # how many of DIFFERENTIABLE are asked for: x alone, or the first few
 
 
-class Solve(torch.autograd.Function):
-    """The outputs that a call asks for; then the solved batch itself."""
-
-    @staticmethod
-    def forward(call: Call, *fields: Argument | None) -> tuple[torch.Tensor | Solved, ...]:
-        """Solves in float64 whatever the tensors' type."""
-        quick = exchange.solve(fields, call.settings, call.outputs)
-        if quick is None:
-            solved = _layer.solve(problem_from(fields), call.settings)
-        else:
-            layout, native, outputs = quick
-            batch = DenseBatch(tensor_problem(layout, fields), native)  # type: ignore[arg-type]
-            solved = Solved(batch)
-            if outputs is not None:
-                return (*outputs, solved)
-            batch.blame()
-        solved = _layer.settle(solved, call.on_failure)
-        dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
-        names = DIFFERENTIABLE[: call.outputs]
-        return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        """Keeps the solved batch, and the tensors whose memory it reads: torch sees if they change."""
-        ctx.solved = output[-1]
-        ctx.save_for_backward(*[v if isinstance(v, torch.Tensor) else None for v in inputs[1:]])
-        ctx.set_materialize_grads(False)
+class Differentiable(torch.autograd.Function):
+    """What a call's outputs depend on, and how their gradients come back."""
 
     @staticmethod
     def backward(ctx: Any, *bars: torch.Tensor | None) -> Tensors:
-        """Gradients of those tensors that need one."""
-        request = Request(ctx.solved, ctx.needs_input_grad[1:])
-        inputs = (*ctx.saved_tensors, *bars[:-1])
+        """Gradients of those fields that need one."""
+        fields, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
         # A gradient that will be differentiated again gets a history, so that it can refuse.
         gradients = (
-            apply(Adjoint, request, *inputs) if torch.is_grad_enabled() else pull_back(request, inputs)
+            Adjoint.apply(ctx.solved, needed, *fields, *bars[:-1])  # type: ignore[no-untyped-call]
+            if torch.is_grad_enabled()
+            else pull_back(ctx.solved, needed, fields, bars[:-1])
         )
         return (None, *gradients)
 
 
-class Request(NamedTuple):
-    """What a backward pass asks for."""
+class Solve(Differentiable):
+    """The outputs that a call asks for; then the solved batch itself."""
 
-    solved: Solved
-    needed: tuple[bool, ...]  # which of the fields need a gradient
+    @staticmethod
+    def forward(ctx: Any, call: Call, *fields: Argument | None) -> Outputs:
+        """Solves in float64 whatever the tensors' type."""
+        outputs = solve(call, fields)
+        keep(ctx, fields, outputs[-1])
+        return outputs
 
 
-def pull_back(request: Request, inputs: Tensors) -> Tensors:
-    """The gradient of each field that needs one, in its own type. The cotangents come after the fields."""
-    solved, needed = request
-    fields, bars = inputs[: len(FIELDS)], inputs[len(FIELDS) :]
+class SolveInTransform(Differentiable):
+    """The same for functorch, which asks for it in two steps; one step is faster."""
+
+    @staticmethod
+    def forward(call: Call, *fields: Argument | None) -> Outputs:
+        """Solves in float64 whatever the tensors' type."""
+        return solve(call, fields)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Outputs) -> None:
+        """Keeps what the gradients need."""
+        keep(ctx, inputs[1:], output[-1])
+
+
+def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
+    """The outputs that the call asks for, and the solved batch."""
+    quick = exchange.solve(fields, call.settings, call.outputs)
+    if quick is None:
+        solved = _layer.solve(problem_from(fields), call.settings)
+    else:
+        layout, native, outputs = quick
+        batch = DenseBatch(tensor_problem(layout, fields), native)  # type: ignore[arg-type]
+        solved = Solved(batch)
+        if outputs is not None:
+            return (*outputs, solved)
+        batch.blame()
+    solved = _layer.settle(solved, call.on_failure)
+    dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
+    names = DIFFERENTIABLE[: call.outputs]
+    return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
+
+
+def keep(ctx: Any, fields: tuple[Argument | None, ...], solved: torch.Tensor | Solved) -> None:
+    """Keeps the solved batch, and the tensors whose memory it reads: torch sees if they change."""
+    ctx.solved = solved
+    ctx.save_for_backward(*[v if v is None or isinstance(v, torch.Tensor) else None for v in fields])
+    ctx.set_materialize_grads(False)
+
+
+def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: Tensors) -> Tensors:
+    """The gradient of each field that needs one, in its own type."""
     bars = tuple([bar if bar is None else as_double("the cotangent", bar) for bar in bars])
     if isinstance(solved.batch, DenseBatch):
         quick = exchange.vjp(
@@ -106,9 +124,9 @@ class Adjoint(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(request: Request, *inputs: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """The gradient of each tensor that needs one."""
-        return pull_back(request, inputs)
+    def forward(solved: Solved, needed: tuple[bool, ...], *inputs: torch.Tensor | None) -> Tensors:
+        """The gradient of each field that needs one."""
+        return pull_back(solved, needed, inputs[: len(FIELDS)], inputs[len(FIELDS) :])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -122,8 +140,12 @@ class Adjoint(torch.autograd.Function):
         )
 
 
-def apply(function: type[torch.autograd.Function], *inputs: Any) -> Any:
-    """`function.apply`, without the look at its signature, which takes longer than a small problem."""
+def call_solve(call: Call, *fields: Argument | None) -> Any:
+    """The outputs as tensors with a history, then the solved batch."""
     if torch._C._are_functorch_transforms_active():
-        return function.apply(*inputs)  # type: ignore[no-untyped-call]
-    return super(torch.autograd.Function, function).apply(*inputs)  # type: ignore[misc]
+        return SolveInTransform.apply(call, *fields)  # type: ignore[no-untyped-call]
+    return _apply_solve(call, *fields)
+
+
+# `Solve.apply` without the look at its signature, which takes longer than a small problem.
+_apply_solve: Any = super(torch.autograd.Function, Solve).apply

@@ -10,7 +10,7 @@ import torch
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._layer import POLICIES
 from altdiff._settings import native_settings
-from altdiff.torch._function import Call, Solve, apply
+from altdiff.torch._function import Call, call_solve
 from altdiff.torch._tensors import to_tensor
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def solve_qp(
 
 
 def _solution(call: Call, fields: tuple[Argument | None, ...]) -> Solution:
-    *differentiable, solved = apply(Solve, call._replace(outputs=len(DIFFERENTIABLE)), *fields)
+    *differentiable, solved = call_solve(call._replace(outputs=len(DIFFERENTIABLE)), *fields)
     report = {name: to_tensor(value) for name, value in solved.report.items() if name not in DIFFERENTIABLE}
     return Solution(*differentiable, **report)
 
@@ -99,7 +99,7 @@ class QPLayer(torch.nn.Module):
         ub: Argument | None = None,
     ) -> torch.Tensor:
         """The minimiser x."""
-        x: torch.Tensor = apply(Solve, self._call(), P, q, G, h, A, b, lb, ub)[0]
+        x: torch.Tensor = call_solve(self._call(), P, q, G, h, A, b, lb, ub)[0]
         return x
 
     def solve(
