@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from altdiff._arrays import Block
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from altdiff._arrays import Array
+    from altdiff._layout import Layout, Shape
 
 # The eight fields in order; None where absent.
 Blocks: TypeAlias = tuple[Block, Block, Block, Block, Block, Block, Block, Block]
@@ -36,7 +39,6 @@ class NativeBatch(Protocol):
         batched: tuple[bool, ...],
         missing: float,
         unless_solved: bool,
-        num_threads: int,
     ) -> list[Array]: ...
     def jvp(
         self,
@@ -45,11 +47,36 @@ class NativeBatch(Protocol):
         targets: tuple[int, ...],
         missing: float,
         unless_solved: bool,
-        num_threads: int,
     ) -> None: ...
-    def jacobian(
-        self, field: str, target: int, missing: float, unless_solved: bool, num_threads: int
-    ) -> None: ...
+    def jacobian(self, field: str, target: int, missing: float, unless_solved: bool) -> None: ...
+
+
+class NativeExchange(Protocol):
+    """The quick way between a library's tensors and the core; None: the tensors need Python's help."""
+
+    def solve(
+        self, fields: tuple[Any, ...], settings: NativeSettings, outputs: int
+    ) -> tuple[Layout, NativeBatch, tuple[Any, ...] | None] | None: ...
+    def vjp(
+        self,
+        batch: NativeBatch,
+        fields: tuple[Any, ...],
+        bars: tuple[Any, ...],
+        needed: tuple[bool, ...],
+        missing: float,
+        unless_solved: bool,
+    ) -> list[Any] | None: ...
+
+
+class NativeExchangeType(Protocol):
+    """Constructor of an exchange, from the library's `__dlpack_c_exchange_api__`."""
+
+    def __call__(
+        self,
+        functions: object | None,
+        types: tuple[type, ...],
+        describe: Callable[[tuple[Shape | None, ...]], Layout],
+    ) -> NativeExchange: ...
 
 
 class NativeSolution(Protocol):
@@ -153,6 +180,8 @@ class Core(Protocol):
 
     @property
     def Settings(self) -> NativeSettingsType: ...
+    @property
+    def TensorExchange(self) -> NativeExchangeType: ...
     @property
     def DenseProblem(self) -> NativeQuadratic: ...
     @property

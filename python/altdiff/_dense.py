@@ -33,12 +33,16 @@ class DenseBatch:
 
     problem: Problem
     native: NativeBatch
-    num_threads: int
 
     @property
     def all_solved(self) -> bool:
         """Whether no instance failed."""
         return self.native.all_solved
+
+    def blame(self) -> None:
+        """Raises if what an unbatched array holds is why an instance failed."""
+        if not self.all_solved and Status.INVALID_DATA in self.native.report["status"]:
+            self.problem.invalid()
 
     def part(self, name: str) -> Array:
         """A new array with x, y, z or z_box."""
@@ -58,7 +62,7 @@ class DenseBatch:
         The cotangents lie at the addresses `bars`, in the order of COTANGENTS.
         """
         layout = self.problem.layout
-        arrays = self.native.vjp(bars, wanted, layout.batched, missing, only_solved, self.num_threads)
+        arrays = self.native.vjp(bars, wanted, layout.batched, missing, only_solved)
         if len(layout.batch) > 1:
             return [a.reshape(layout.used[FIELDS[f]]) for a, f in zip(arrays, wanted, strict=True)]
         return arrays
@@ -99,7 +103,6 @@ class DenseBatch:
             tuple(array.ctypes.data for array in out.values()),
             missing,
             only_solved,
-            self.num_threads,
         )
         return out
 
@@ -113,7 +116,7 @@ class DenseBatch:
         """The derivative of x with respect to a vector field."""
         layout = self.problem.layout
         out = np.empty((*layout.batch, layout.sizes["n"], *layout.shape(field)))
-        self.native.jacobian(field, out.ctypes.data, missing, only_solved, self.num_threads)
+        self.native.jacobian(field, out.ctypes.data, missing, only_solved)
         return out
 
 
@@ -131,9 +134,9 @@ def solve(
         settings,
         None if start is None else tuple(array.ctypes.data for array in start),
     )
-    if not native.all_solved and Status.INVALID_DATA in native.report["status"]:
-        problem.invalid()  # raises if an unbatched array is to blame
-    return DenseBatch(problem, native, settings.num_threads)
+    batch = DenseBatch(problem, native)
+    batch.blame()
+    return batch
 
 
 def _entries(layout: Layout, name: str) -> int:

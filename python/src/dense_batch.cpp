@@ -1,3 +1,5 @@
+#include "dense_batch.hpp"
+
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
@@ -87,11 +89,6 @@ BatchProgram program_at(Index size, Index n, Index m, Index p, const Addresses<8
   return program;
 }
 
-struct DenseBatch {
-  BatchProgram program;
-  BatchSolution solution;
-};
-
 PointBlock start(const BatchProgram& program, const std::optional<Addresses<4>>& initial) {
   if (!initial) return {};
   const auto block = [&](std::size_t part, Index rows) {
@@ -107,8 +104,8 @@ PointBlock start(const BatchProgram& program, const std::optional<Addresses<4>>&
 DenseBatch* solve_dense(Index size, Index n, Index m, Index p, const Addresses<8>& fields,
                         const std::array<Index, 8>& counts, const Addresses<8>& which,
                         const Settings& settings, const std::optional<Addresses<4>>& initial) {
-  auto batch = std::make_unique<DenseBatch>();
-  batch->program = program_at(size, n, m, p, fields, counts, which);
+  auto batch = std::make_unique<DenseBatch>(program_at(size, n, m, p, fields, counts, which), BatchSolution{},
+                                            settings.num_threads);
   {
     const nb::gil_scoped_release no_gil;
     batch->solution = solve(batch->program, settings, start(batch->program, initial));
@@ -142,13 +139,9 @@ nb::dict report(const DenseBatch& batch) {
   return result;
 }
 
-bool all_solved(const DenseBatch& batch) {
-  return std::ranges::all_of(batch.solution.status, [](Status status) { return status == Status::Solved; });
-}
-
 /// Gradients of the fields in `wanted`, in order; those in `batched` with a leading dimension.
 nb::list pull_back(const DenseBatch& batch, const Addresses<5>& bars, const std::vector<int>& wanted,
-                   const std::array<bool, 8>& batched, double missing, bool unless_solved, int num_threads) {
+                   const std::array<bool, 8>& batched, double missing, bool unless_solved) {
   BatchGradient targets{};
   nb::list arrays;
   for (const int f : wanted) {
@@ -164,27 +157,27 @@ nb::list pull_back(const DenseBatch& batch, const Addresses<5>& bars, const std:
        .z = at_address(bars[2]),
        .z_box = at_address(bars[3]),
        .objective = at_address(bars[4])},
-      targets, {.value = missing, .unless_solved = unless_solved}, num_threads);
+      targets, {.value = missing, .unless_solved = unless_solved}, batch.num_threads);
   return arrays;
 }
 
 void push_forward(const DenseBatch& batch, const Addresses<8>& tangents, const std::array<Index, 8>& counts,
-                  const Addresses<4>& targets, double missing, bool unless_solved, int num_threads) {
+                  const Addresses<4>& targets, double missing, bool unless_solved) {
   const BatchProgram& program = batch.program;
   const BatchProgram dot = program_at(program.size, program.n, program.m, program.p, tangents, counts, {});
   const nb::gil_scoped_release no_gil;
-  const PointBlock t =
-      jvp(program, batch.solution, dot, {.value = missing, .unless_solved = unless_solved}, num_threads);
+  const PointBlock t = jvp(program, batch.solution, dot, {.value = missing, .unless_solved = unless_solved},
+                           batch.num_threads);
   const std::array parts{&t.x, &t.y, &t.z, &t.z_box};
   for (std::size_t i = 0; i < parts.size(); ++i)
     std::copy_n(parts[i]->data(), parts[i]->size(), at_address(targets[i]));
 }
 
 void write_jacobian(const DenseBatch& batch, const std::string& field, Address target, double missing,
-                    bool unless_solved, int num_threads) {
+                    bool unless_solved) {
   const nb::gil_scoped_release no_gil;
   std::ranges::copy(jacobian(batch.program, batch.solution, field_named(field),
-                             {.value = missing, .unless_solved = unless_solved}, num_threads),
+                             {.value = missing, .unless_solved = unless_solved}, batch.num_threads),
                     at_address(target));
 }
 
@@ -194,13 +187,10 @@ void bind_dense_batch(nb::module_& module) {
   nb::class_<DenseBatch>(module, "DenseBatch", "A solved batch of dense programs")
       .def("part", &part, "index"_a, "batched"_a)
       .def_prop_ro("report", &report)
-      .def_prop_ro("all_solved", &all_solved)
-      .def("vjp", &pull_back, "bars"_a, "wanted"_a, "batched"_a, "missing"_a, "unless_solved"_a,
-           "num_threads"_a)
-      .def("jvp", &push_forward, "tangents"_a, "counts"_a, "targets"_a, "missing"_a, "unless_solved"_a,
-           "num_threads"_a)
-      .def("jacobian", &write_jacobian, "field"_a, "target"_a, "missing"_a, "unless_solved"_a,
-           "num_threads"_a);
+      .def_prop_ro("all_solved", &DenseBatch::all_solved)
+      .def("vjp", &pull_back, "bars"_a, "wanted"_a, "batched"_a, "missing"_a, "unless_solved"_a)
+      .def("jvp", &push_forward, "tangents"_a, "counts"_a, "targets"_a, "missing"_a, "unless_solved"_a)
+      .def("jacobian", &write_jacobian, "field"_a, "target"_a, "missing"_a, "unless_solved"_a);
   module.def("solve_dense", &solve_dense, "size"_a, "n"_a, "m"_a, "p"_a, "fields"_a, "counts"_a, "which"_a,
              "settings"_a, "initial"_a = nb::none());
 }

@@ -9,114 +9,111 @@ import torch
 from altdiff import _layer
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._dense import DenseBatch
-from altdiff.torch._problem import PLACES, problem_from
+from altdiff._fields import FIELDS
+from altdiff._layer import Solved
+from altdiff.torch._problem import exchange, problem_from, tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from altdiff._binding import NativeSettings
-    from altdiff._layer import Solved
+    from altdiff.torch._tensors import Argument
+
+    Tensors = tuple[torch.Tensor | None, ...]
+    Outputs = tuple[torch.Tensor | Solved, ...]
 
 
 class Call(NamedTuple):
-    """What one call passes beside its tensors."""
+    """What one call passes beside its fields."""
 
-    names: tuple[str, ...]  # the fields that the tensors are, in order
-    constants: Mapping[str, Any]  # the fields that are no tensors, and not None
     settings: NativeSettings
     on_failure: str
-    outputs: tuple[str, ...]  # what is asked for, of DIFFERENTIABLE
+    outputs: int = 1  # how many of DIFFERENTIABLE are asked for: x alone, or the first few
 
 
-class Solve(torch.autograd.Function):
-    """The outputs that a call asks for; then the solved batch itself."""
-
-    @staticmethod
-    def forward(call: Call, *tensors: torch.Tensor) -> tuple[torch.Tensor | Solved, ...]:
-        """Solves in float64 whatever the tensors' type."""
-        problem = problem_from(call.names, tensors, call.constants)
-        solved = _layer.settle(_layer.solve(problem, call.settings), call.on_failure)
-        dtype = result_type(tensors)
-        return (*(to_tensor(solved.part(name), dtype) for name in call.outputs), solved)
+class Differentiable(torch.autograd.Function):
+    """What a call's outputs depend on, and how their gradients come back."""
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        """Keeps the solved batch, and the tensors whose memory it reads: torch sees if they change."""
-        ctx.call = inputs[0]
-        ctx.solved = output[-1]
-        ctx.save_for_backward(*inputs[1:])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, *bars: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """Gradients of those tensors that need one."""
-        request = Request(ctx.solved, ctx.call, ctx.needs_input_grad[1:])
-        inputs = (*ctx.saved_tensors, *bars[:-1])
+    def backward(ctx: Any, *bars: torch.Tensor | None) -> Tensors:
+        """Gradients of those fields that need one."""
+        fields, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
         # A gradient that will be differentiated again gets a history, so that it can refuse.
         gradients = (
-            apply(Adjoint, request, *inputs) if torch.is_grad_enabled() else pull_back(request, inputs)
+            Adjoint.apply(ctx.solved, needed, *fields, *bars[:-1])  # type: ignore[no-untyped-call]
+            if torch.is_grad_enabled()
+            else pull_back(ctx.solved, needed, fields, bars[:-1])
         )
         return (None, *gradients)
 
 
-class Request(NamedTuple):
-    """What a backward pass asks for."""
+class Solve(Differentiable):
+    """The outputs that a call asks for; then the solved batch itself."""
 
-    solved: Solved
-    call: Call
-    needed: tuple[bool, ...]  # which of the tensors need a gradient
+    @staticmethod
+    def forward(ctx: Any, call: Call, *fields: Argument | None) -> Outputs:
+        """Solves in float64 whatever the tensors' type."""
+        outputs = solve(call, fields)
+        keep(ctx, fields, outputs[-1])
+        return outputs
 
 
-def pull_back(request: Request, inputs: tuple[torch.Tensor | None, ...]) -> tuple[torch.Tensor | None, ...]:
-    """The gradient of each tensor that needs one, in its own type."""
-    names, outputs = request.call.names, request.call.outputs
-    bars = {
-        name: as_double(name, bar)
-        for name, bar in zip(outputs, inputs[len(names) :], strict=True)
-        if bar is not None
+class SolveInTransform(Differentiable):
+    """The same for functorch, which asks for it in two steps; one step is faster."""
+
+    @staticmethod
+    def forward(call: Call, *fields: Argument | None) -> Outputs:
+        """Solves in float64 whatever the tensors' type."""
+        return solve(call, fields)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Outputs) -> None:
+        """Keeps what the gradients need."""
+        keep(ctx, inputs[1:], output[-1])
+
+
+def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
+    """The outputs that the call asks for, and the solved batch."""
+    quick = exchange.solve(fields, call.settings, call.outputs)
+    if quick is None:
+        solved = _layer.solve(problem_from(fields), call.settings)
+    else:
+        layout, native, outputs = quick
+        batch = DenseBatch(tensor_problem(layout, fields), native)  # type: ignore[arg-type]
+        solved = Solved(batch)
+        if outputs is not None:
+            return (*outputs, solved)
+        batch.blame()
+    solved = _layer.settle(solved, call.on_failure)
+    dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
+    names = DIFFERENTIABLE[: call.outputs]
+    return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
+
+
+def keep(ctx: Any, fields: tuple[Argument | None, ...], solved: torch.Tensor | Solved) -> None:
+    """Keeps the solved batch, and the tensors whose memory it reads: torch sees if they change."""
+    ctx.solved = solved
+    ctx.save_for_backward(*[v if v is None or isinstance(v, torch.Tensor) else None for v in fields])
+    ctx.set_materialize_grads(False)
+
+
+def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: Tensors) -> Tensors:
+    """The gradient of each field that needs one, in its own type."""
+    bars = tuple([bar if bar is None else as_double("the cotangent", bar) for bar in bars])
+    if isinstance(solved.batch, DenseBatch):
+        quick = exchange.vjp(
+            solved.batch.native, fields, bars, needed, solved.without_derivative, solved.only_solved
+        )
+        if quick is not None:
+            return tuple(quick)
+    cotangents = {
+        name: bar.detach().numpy() for name, bar in zip(DIFFERENTIABLE, bars, strict=False) if bar is not None
     }
-    needed = [name for name, need in zip(names, request.needed, strict=True) if need]
-    batch = request.solved.batch
-    gradients = (
-        _dense_gradients(request.solved, batch, bars, needed)
-        if isinstance(batch, DenseBatch)
-        else _array_gradients(request.solved, bars, needed)
+    wanted = [name for name, need in zip(FIELDS, needed, strict=True) if need]
+    gradients = _layer.vjp(solved, cotangents, wanted)
+    return tuple(
+        to_tensor(gradients[name], value.dtype) if name in gradients and value is not None else None
+        for name, value in zip(FIELDS, fields, strict=True)
     )
-    for name, tensor in zip(names, inputs, strict=False):
-        if name in gradients and tensor is not None and tensor.dtype is not torch.float64:
-            gradients[name] = gradients[name].to(tensor.dtype)
-    return tuple(map(gradients.get, names))
-
-
-def _dense_gradients(
-    solved: Solved, batch: DenseBatch, bars: Mapping[str, torch.Tensor], needed: list[str]
-) -> dict[str, torch.Tensor]:
-    """Written by the core to where they will stay."""
-    layout = batch.problem.layout
-    used = [name for name in needed if layout.used[name] is not None]
-    arrays = batch.pull_back(
-        tuple([bars[name].data_ptr() if name in bars else 0 for name in DIFFERENTIABLE]),
-        [PLACES[name] for name in used],
-        solved.without_derivative,
-        solved.only_solved,
-    )
-    gradients = dict(zip(used, map(torch.from_numpy, arrays), strict=True))
-    if not layout.plain:  # a scalar bound, or a field without entries
-        for name in needed:
-            given = layout.given[name]
-            if given == ():
-                gradients[name] = gradients[name].sum()
-            elif name not in gradients and given is not None:
-                gradients[name] = torch.zeros(given, dtype=torch.float64)
-    return gradients
-
-
-def _array_gradients(
-    solved: Solved, bars: Mapping[str, torch.Tensor], needed: list[str]
-) -> dict[str, torch.Tensor]:
-    arrays = _layer.vjp(solved, {name: bar.detach().numpy() for name, bar in bars.items()}, needed)
-    return {name: to_tensor(arrays[name]) for name in needed}
 
 
 class Adjoint(torch.autograd.Function):
@@ -127,9 +124,9 @@ class Adjoint(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(request: Request, *inputs: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        """The gradient of each tensor that needs one."""
-        return pull_back(request, inputs)
+    def forward(solved: Solved, needed: tuple[bool, ...], *inputs: torch.Tensor | None) -> Tensors:
+        """The gradient of each field that needs one."""
+        return pull_back(solved, needed, inputs[: len(FIELDS)], inputs[len(FIELDS) :])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -143,8 +140,12 @@ class Adjoint(torch.autograd.Function):
         )
 
 
-def apply(function: type[torch.autograd.Function], *inputs: Any) -> Any:
-    """`function.apply`, without the look at its signature, which takes longer than a small problem."""
+def call_solve(call: Call, *fields: Argument | None) -> Any:
+    """The outputs as tensors with a history, then the solved batch."""
     if torch._C._are_functorch_transforms_active():
-        return function.apply(*inputs)  # type: ignore[no-untyped-call]
-    return super(torch.autograd.Function, function).apply(*inputs)  # type: ignore[misc]
+        return SolveInTransform.apply(call, *fields)  # type: ignore[no-untyped-call]
+    return _apply_solve(call, *fields)
+
+
+# `Solve.apply` without the look at its signature, which takes longer than a small problem.
+_apply_solve: Any = super(torch.autograd.Function, Solve).apply

@@ -5,32 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from altdiff._arrays import is_sparse
 from altdiff._fields import FIELDS
 from altdiff._layout import make_layout
+from altdiff._native import core
 from altdiff._problem import Problem, make_problem
 from altdiff.torch._tensors import as_double
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     import numpy as np
-    import torch
     from numpy.typing import NDArray
 
-    from altdiff._layout import Layout
+    from altdiff._layout import Layout, Shape
     from altdiff.torch._tensors import Argument
 
 _DENSE = (True,) * len(FIELDS)
 _NO_ARRAYS: dict[str, Any] = {}
-PLACES = {name: place for place, name in enumerate(FIELDS)}
 
 
 @dataclass(eq=False)
 class TensorProblem(Problem):
     """The fields as float64 tensors, which stay where they are."""
 
-    tensors: list[torch.Tensor | None]
+    tensors: Sequence[torch.Tensor | None]
 
     def addresses(self) -> tuple[int, ...]:
         """Where the fields lie in memory; zero where absent."""
@@ -43,30 +44,37 @@ class TensorProblem(Problem):
         return Problem(arrays, self.layout, sparse=False).invalid()
 
 
-def problem_from(
-    names: tuple[str, ...], tensors: tuple[torch.Tensor, ...], constants: Mapping[str, Argument]
-) -> Problem:
-    """The problem with these tensors and constants; sparse if a constant is."""
-    if any(map(is_sparse, constants.values())):
-        arrays = {name: as_double(name, t).detach().numpy() for name, t in zip(names, tensors, strict=True)}
-        return make_problem({**constants, **arrays})
-    values: list[torch.Tensor | None] = [None] * len(FIELDS)
-    shapes: list[tuple[int, ...] | None] = [None] * len(FIELDS)
-    for name, value in (*zip(names, tensors, strict=True), *constants.items()):
-        place = PLACES[name]
-        values[place] = tensor = as_double(name, value)
-        shapes[place] = tensor.shape
-    layout = make_layout(tuple(shapes), _DENSE)
-    if not layout.plain:
-        _adapt(values, layout)
-    return TensorProblem(_NO_ARRAYS, layout, False, values)
+def problem_from(fields: tuple[Argument | None, ...]) -> Problem:
+    """The problem with these fields; sparse if a constant is."""
+    if any(map(is_sparse, fields)):
+        return make_problem({name: _array(name, v) for name, v in zip(FIELDS, fields, strict=True)})
+    values = [None if v is None else as_double(name, v) for name, v in zip(FIELDS, fields, strict=True)]
+    layout = _describe(tuple([None if tensor is None else tensor.shape for tensor in values]))
+    return tensor_problem(layout, values if layout.plain else _adapted(values, layout))
 
 
-def _adapt(values: list[torch.Tensor | None], layout: Layout) -> None:
+def tensor_problem(layout: Layout, tensors: Sequence[torch.Tensor | None]) -> TensorProblem:
+    """The problem with these float64 tensors in C order, of which the layout is."""
+    return TensorProblem(_NO_ARRAYS, layout, False, tensors)
+
+
+def _array(name: str, value: Argument | None) -> Any:
+    return as_double(name, value).detach().numpy() if isinstance(value, torch.Tensor) else value
+
+
+def _describe(shapes: tuple[Shape | None, ...]) -> Layout:
+    return make_layout(shapes, _DENSE)
+
+
+def _adapted(values: Sequence[torch.Tensor | None], layout: Layout) -> list[torch.Tensor | None]:
     """Scalar bounds as vectors; what holds no entry is absent."""
-    for place, shape in enumerate(layout.used.values()):
-        tensor = values[place]
-        if shape is None or tensor is None:
-            values[place] = None
-        elif tensor.shape != shape:
-            values[place] = tensor.detach().expand(shape).contiguous()
+    return [
+        None if tensor is None or shape is None else tensor.detach().expand(shape).contiguous()
+        for tensor, shape in zip(values, layout.used.values(), strict=True)
+    ]
+
+
+# Versions of torch that offer no such functions get an exchange that leaves everything to Python.
+exchange = core.TensorExchange(
+    getattr(torch.Tensor, "__dlpack_c_exchange_api__", None), (torch.Tensor, torch.nn.Parameter), _describe
+)

@@ -10,13 +10,12 @@ import torch
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._layer import POLICIES
 from altdiff._settings import native_settings
-from altdiff.torch._function import Call, Solve, apply
+from altdiff.torch._function import Call, call_solve
 from altdiff.torch._tensors import to_tensor
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from altdiff._binding import NativeSettings
     from altdiff._settings import Settings
     from altdiff.torch._tensors import Argument
 
@@ -65,19 +64,13 @@ def solve_qp(
     last iterate.
     """
     _check_policy(on_failure)
-    arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
-    *differentiable, solved = _call(arguments, native_settings(settings), on_failure, DIFFERENTIABLE)
+    return _solution(Call(native_settings(settings), on_failure), (P, q, G, h, A, b, lb, ub))
+
+
+def _solution(call: Call, fields: tuple[Argument | None, ...]) -> Solution:
+    *differentiable, solved = call_solve(call._replace(outputs=len(DIFFERENTIABLE)), *fields)
     report = {name: to_tensor(value) for name, value in solved.report.items() if name not in DIFFERENTIABLE}
     return Solution(*differentiable, **report)
-
-
-def _call(
-    arguments: dict[str, Argument | None], settings: NativeSettings, on_failure: str, outputs: tuple[str, ...]
-) -> Any:
-    """The outputs as tensors, then the solved batch."""
-    tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
-    constants = {name: v for name, v in arguments.items() if v is not None and name not in tensors}
-    return apply(Solve, Call(tuple(tensors), constants, settings, on_failure, outputs), *tensors.values())
 
 
 class QPLayer(torch.nn.Module):
@@ -91,8 +84,8 @@ class QPLayer(torch.nn.Module):
         _check_policy(on_failure)
         self.on_failure = on_failure
         self.settings = settings
-        self._checked: tuple[dict[str, Any], NativeSettings] | None = None
-        self._native()
+        self._checked: tuple[dict[str, Any], Call] | None = None
+        self._call()
 
     def forward(
         self,
@@ -106,8 +99,7 @@ class QPLayer(torch.nn.Module):
         ub: Argument | None = None,
     ) -> torch.Tensor:
         """The minimiser x."""
-        arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
-        x: torch.Tensor = _call(arguments, self._native(), self.on_failure, ("x",))[0]
+        x: torch.Tensor = call_solve(self._call(), P, q, G, h, A, b, lb, ub)[0]
         return x
 
     def solve(
@@ -122,13 +114,14 @@ class QPLayer(torch.nn.Module):
         ub: Argument | None = None,
     ) -> Solution:
         """The whole solution."""
-        return solve_qp(P, q, G, h, A, b, lb, ub, self.on_failure, **self.settings)
+        return _solution(self._call(), (P, q, G, h, A, b, lb, ub))
 
-    def _native(self) -> NativeSettings:
-        """The core's settings, made again when somebody has changed them."""
+    def _call(self) -> Call:
+        """What every call passes, made again when somebody has changed the settings."""
         if self._checked is None or self._checked[0] != self.settings:
-            self._checked = (dict(self.settings), native_settings(self.settings))
-        return self._checked[1]
+            self._checked = (dict(self.settings), Call(native_settings(self.settings), self.on_failure))
+        call = self._checked[1]
+        return call if call.on_failure == self.on_failure else call._replace(on_failure=self.on_failure)
 
     def __getstate__(self) -> dict[str, Any]:
         """What pickle and deepcopy take: not the core's settings, which are made again."""

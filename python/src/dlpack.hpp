@@ -1,0 +1,41 @@
+#pragma once
+
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+
+/// DLPack's C interface between libraries, version 1: what nanobind does not declare of it. The layout of
+/// these structs is DLPack's; https://dmlc.github.io/dlpack/latest/c_api.html says what they mean.
+namespace altdiff::python::dlpack {
+
+using Tensor = nanobind::dlpack::dltensor;
+
+constexpr std::uint32_t major_version = 1;
+constexpr std::int32_t cpu = 1;
+
+struct Version {
+  std::uint32_t major, minor;
+};
+
+/// A tensor that whoever takes it gives back to `deleter`.
+struct ManagedTensor {
+  Version version;
+  void* context;
+  void (*deleter)(ManagedTensor*);
+  std::uint64_t flags;
+  Tensor tensor;
+};
+
+/// A library's functions. Those that return an int give zero, or else have set a Python error.
+struct Exchange {
+  Version version;
+  const Exchange* previous;
+  void* allocate;
+  void* managed_from_object;
+  int (*object_from_managed)(ManagedTensor* tensor, void** object);  ///< takes the tensor
+  int (*look_at_object)(void* object,
+                        Tensor* tensor);  ///< what is looked at belongs to the object; may be null
+  void* current_work_stream;
+};
+
+}  // namespace altdiff::python::dlpack
