@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "batch/memory.hpp"
+#include "linalg/memory.hpp"
 #include "bindings.hpp"
 #include "dense_batch.hpp"
 #include "dlpack.hpp"

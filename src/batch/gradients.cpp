@@ -157,7 +157,7 @@ void write_gradients(const BatchProgram& program, const AdjointBlock& block, con
   matrix(Field::P, {.left = half, .right = x, .other_left = x, .other_right = half, .symmetric = true});  // (V2)
   matrix(Field::G, {.left = x, .right = r_z, .other_left = u, .other_right = z});      // (V4)
   matrix(Field::A, {.left = x, .right = v_y, .other_left = u, .other_right = y});      // (V6)
-  matrices.run(threads_for(num_threads));
+  matrices.run(threads_for(num_threads, program.size * program.n * (program.n + program.m + program.p)));
   const auto vector = [&](Field field, const ConstBlock& own) {
     if (target(field) != nullptr) write_vector(program, program[field], own, target(field));
   };

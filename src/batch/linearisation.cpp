@@ -97,7 +97,8 @@ PointBlock BatchLinearisation::solve(const BatchProgram& program, const PointBlo
                                      const std::vector<std::uint8_t>& wanted, int num_threads) const {
   PointBlock t = right_side;
   const ScopedBlasThreads blas_threads(program.size == 1 ? program.n : 0, num_threads);
-  parallel_for(chunks.count(), threads_for(num_threads), [&](Index chunk) {
+  const Index work = program.size * program.n * (program.n + program.m + program.p);
+  parallel_for(chunks.count(), threads_for(num_threads, work), [&](Index chunk) {
     Columns columns;
     for (Index first = chunks.first(chunk), end = first; first < chunks.last(chunk); first = end) {
       const Linearised& instance = instances[at(first)];

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Index call_costs_more = 24;  // rows below which a matrix-vector product is done in place
 constexpr Index small_kernels = 300;   // columns below which our kernels beat the library's (measured)
-constexpr Index worth_threads = 100;   // columns from which our kernels use several threads
+constexpr Index worth_threads = 160;   // columns from which our kernels use several threads
 constexpr Index tile = 32;
 
 /// y += alpha A x, columns in fours so that y is read and written once for four of them

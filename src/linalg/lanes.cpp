@@ -22,16 +22,32 @@ Rows some_rows(const LaneMatrix& A, Index first, Index count) {
 struct Sums {
   Lanes a, b, c, d;
 
-  /// sums += sign rows . other, over `length` columns
-  template <int sign>
+  /// sums += rows . other, over `length` columns
   void add(const Rows& rows, const Lanes* other, Index length) {
-    const auto [ra, rb, rc, rd] = rows;
     for (Index t = 0; t < length; ++t) {
-      a += sign * ra[t] * other[t];
-      b += sign * rb[t] * other[t];
-      c += sign * rc[t] * other[t];
-      d += sign * rd[t] * other[t];
+      a += rows.a[t] * other[t];
+      b += rows.b[t] * other[t];
+      c += rows.c[t] * other[t];
+      d += rows.d[t] * other[t];
     }
+  }
+  void subtract(const Rows& rows, Index column, const Lanes& factor) {
+    a -= rows.a[column] * factor;
+    b -= rows.b[column] * factor;
+    c -= rows.c[column] * factor;
+    d -= rows.d[column] * factor;
+  }
+  void subtract(const Sums& other, const Lanes& factor) {
+    a -= other.a * factor;
+    b -= other.b * factor;
+    c -= other.c * factor;
+    d -= other.d * factor;
+  }
+  void scale(const Lanes& factor) {
+    a *= factor;
+    b *= factor;
+    c *= factor;
+    d *= factor;
   }
   void write(const Rows& rows, Index column, Index count) const {
     rows.a[column] = a;
@@ -61,17 +77,42 @@ void interleave(const std::array<const double*, lanes>& sources, Index count, La
   for (Index i = 0; i < count; ++i) target[i] = Lanes{a[i], b[i], c[i], d[i]};
 }
 
+namespace {
+
+/// Rows below the squares of the first `columns` columns, two columns at a time: each number that is read
+/// serves two sums.
+void finish_rows(const LaneMatrix& T, const Rows& rows, Index columns, Index count, const Lanes* inverse) {
+  Index j = 0;
+  for (; j + 2 <= columns; j += 2) {
+    const Lanes* pivot = T.row(j);
+    const Lanes* next = T.row(j + 1);
+    Sums left = at_column(rows, j);
+    Sums right = at_column(rows, j + 1);
+    for (Index t = 0; t < j; ++t) {
+      left.subtract(rows, t, pivot[t]);
+      right.subtract(rows, t, next[t]);
+    }
+    left.scale(inverse[j]);
+    right.subtract(left, next[j]);
+    right.scale(inverse[j + 1]);
+    left.write(rows, j, count);
+    right.write(rows, j + 1, count);
+  }
+  if (j == columns) return;
+  Sums last = at_column(rows, j);
+  for (Index t = 0; t < j; ++t) last.subtract(rows, t, T.row(j)[t]);
+  last.scale(inverse[j]);
+  last.write(rows, j, count);
+}
+
+}  // namespace
+
 Lanes partial_cholesky(const LaneMatrix& T, Lanes* inverse) {
   Lanes smallest{1, 1, 1, 1};
   for (Index first = 0; first < T.rows; first += rows_at_once) {
     const Index count = std::min(rows_at_once, T.rows - first);
     const Rows rows = some_rows(T, first, count);
-    for (Index j = 0; j < std::min(first, T.columns); ++j) {
-      Sums sums = at_column(rows, j);
-      sums.add<-1>(rows, T.row(j), j);
-      Sums{sums.a * inverse[j], sums.b * inverse[j], sums.c * inverse[j], sums.d * inverse[j]}.write(rows, j,
-                                                                                                     count);
-    }
+    finish_rows(T, rows, std::min(first, T.columns), count, inverse);
     for (Index r = 0; r < count; ++r) {
       Lanes* own = T.row(first + r);
       for (Index j = first; j < std::min(first + r + 1, T.columns); ++j) {
@@ -115,7 +156,7 @@ void add_lower_product(double alpha, const LaneMatrix& A, const LaneMatrix& B, c
     const Rows targets = some_rows(C, first, count);
     for (Index j = 0; j < std::min(first + count, B.rows); ++j) {
       Sums sums{};
-      sums.add<1>(rows, B.row(j), A.columns);
+      sums.add(rows, B.row(j), A.columns);
       Sums target = at_column(targets, j);
       Sums{target.a + alpha * sums.a, target.b + alpha * sums.b, target.c + alpha * sums.c,
            target.d + alpha * sums.d}
@@ -128,7 +169,7 @@ void add_product(double alpha, const LaneMatrix& A, const Lanes* x, Lanes* y) {
   for (Index first = 0; first < A.rows; first += rows_at_once) {
     const Index count = std::min(rows_at_once, A.rows - first);
     Sums sums{};
-    sums.add<1>(some_rows(A, first, count), x, A.columns);
+    sums.add(some_rows(A, first, count), x, A.columns);
     y[first] += alpha * sums.a;
     if (count > 1) y[first + 1] += alpha * sums.b;
     if (count > 2) y[first + 2] += alpha * sums.c;

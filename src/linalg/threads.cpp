@@ -10,7 +10,8 @@
 namespace altdiff::detail {
 
 namespace {
-constexpr Index worth_threads = 400;  // below, waking a thread costs more than it saves
+constexpr Index worth_threads = 400;    // rows of a matrix; below, waking a thread costs more than it saves
+constexpr Index small_work = 1 << 15;   // multiplications: about ten microseconds
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -31,6 +32,8 @@ int available_threads() {
 }
 
 int threads_for(int num_threads) { return num_threads > 0 ? num_threads : available_threads(); }
+
+int threads_for(int num_threads, Index work) { return work < small_work ? 1 : threads_for(num_threads); }
 
 ScopedBlasThreads::ScopedBlasThreads(Index n, int num_threads) {
   blas::set_num_threads(n < worth_threads ? 1 : threads_for(num_threads));

@@ -11,6 +11,9 @@ namespace altdiff::detail {
 /// What the setting `num_threads` asks for: 0 is all that are available.
 [[nodiscard]] int threads_for(int num_threads);
 
+/// The same for a job of so many multiplications: a small one is done before a second thread has begun.
+[[nodiscard]] int threads_for(int num_threads, Index work);
+
 /// Lets BLAS use several threads for one large problem while it is alive; small ones are faster with one.
 class ScopedBlasThreads {
  public:

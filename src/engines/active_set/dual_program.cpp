@@ -14,10 +14,6 @@ using Factor = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
 using ConstFactor = Eigen::Map<const DenseMatrix, 0, Eigen::OuterStride<>>;
 }  // namespace
 
-double rounding_of_row(double size, double length, double limit) {
-  return rounding * (size * length + std::abs(limit));
-}
-
 void DualState::list_rows() {
   rows.resize(side.size());
   std::size_t count = 0;
@@ -86,10 +82,6 @@ bool solve_on_rows(const DualProgram& program, DualState& state) {
     state.lambda.push_back(program.t[row] - program.limit(row, state.side[static_cast<std::size_t>(row)]));
   state.solve(state.lambda.data());
   return true;
-}
-
-bool right_sign(const DualProgram& program, Index row, std::int8_t side, double lambda, double largest) {
-  return program.fixed(row) || side * lambda * program.lengths[row] >= -rounding * (program.size + largest);
 }
 
 double largest_multiplier(const DualProgram& program, const DualState& state) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <altdiff/matrix.hpp>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -38,7 +39,9 @@ struct DualProgram {
 };
 
 /// How far rounding may carry the value of a row of the given length beyond its limit; `size` as above.
-[[nodiscard]] double rounding_of_row(double size, double length, double limit);
+[[nodiscard]] inline double rounding_of_row(double size, double length, double limit) {
+  return rounding * (size * length + std::abs(limit));
+}
 
 /// The active set of one instance, and the factor of M_SS that goes with it.
 struct DualState {
@@ -79,8 +82,10 @@ void row_values(const DualProgram& program, const DualState& state, double* v);
 [[nodiscard]] bool solve_on_rows(const DualProgram& program, DualState& state);
 
 /// Whether lambda has the sign that its side asks for, to rounding; `largest` is that of lambda times length.
-[[nodiscard]] bool right_sign(const DualProgram& program, Index row, std::int8_t side, double lambda,
-                              double largest);
+[[nodiscard]] inline bool right_sign(const DualProgram& program, Index row, std::int8_t side, double lambda,
+                                     double largest) {
+  return program.fixed(row) || side * lambda * program.lengths[row] >= -rounding * (program.size + largest);
+}
 
 /// Largest of |lambda_i| times the length of its row.
 [[nodiscard]] double largest_multiplier(const DualProgram& program, const DualState& state);
