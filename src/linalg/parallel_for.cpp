@@ -48,7 +48,7 @@ class Job {
   std::exception_ptr error_;
 };
 
-constexpr std::chrono::microseconds patience(200);  // of a worker that has nothing to do
+constexpr std::chrono::microseconds patience(200);  // of a thread that has nothing to do
 
 void pause() {
 #ifdef __x86_64__
@@ -90,6 +90,10 @@ class Pool {
     std::unique_lock lock(mutex_);
     job_ = nullptr;
     seats_ = 0;
+    if (joined_ == 0) return;
+    lock.unlock();
+    look_for([this] { return joined_ == 0; });
+    lock.lock();
     left_.wait(lock, [this] { return joined_ == 0; });
   }
 
@@ -109,12 +113,17 @@ class Pool {
   }
 
   /// A pass forward or back is several jobs close together, and the system takes longer to wake a thread than
-  /// many of them last: for a while the worker looks for the next one itself.
-  void await_job(std::unique_lock<std::mutex>& lock) {
+  /// many of them last: for a while a thread that waits looks for itself.
+  template <class Condition>
+  static void look_for(const Condition& condition) {
     const auto end = std::chrono::steady_clock::now() + patience;
+    while (!condition() && std::chrono::steady_clock::now() < end)
+      for (int i = 0; i < 8 && !condition(); ++i) pause();
+  }
+
+  void await_job(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
-    while (seats_ == 0 && std::chrono::steady_clock::now() < end)
-      for (int i = 0; i < 32; ++i) pause();
+    look_for([this] { return seats_ != 0; });
     lock.lock();
     ++asleep_;
     wake_.wait(lock, [this] { return seats_ > 0; });
@@ -128,7 +137,7 @@ class Pool {
   int started_ = 0;
   int asleep_ = 0;
   std::atomic<int> seats_ = 0;  // workers that may still join
-  int joined_ = 0;              // workers at work
+  std::atomic<int> joined_ = 0;  // workers at work
 };
 
 /// This process's pool. Never destroyed: its threads may outlive every static object. A child of fork has

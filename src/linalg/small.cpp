@@ -91,10 +91,19 @@ void finish_rows(double* rows, const double* above, const double* pivots, Index 
 template <Index columns>
 bool factorise_corner(double* T, Index stride, Index first, Corner<columns>& corner) {
   double* square = T + first * stride + first;
-  for (Index t = 0; t < first; ++t) {
-    const double* column = T + t * stride + first;
-    for (Index c = 0; c < columns; ++c)
-      for (Index i = c; i < columns; ++i) square[c * stride + i] -= column[i] * column[c];
+  // Two sums, because one alone would wait for each addition.
+  Tile<1, columns> even{};
+  Tile<1, columns> odd{};
+  const double* rows = T + first;
+  Index t = 0;
+  for (; t + 2 <= first; t += 2, rows += 2 * stride) {
+    accumulate<1, columns>(even, rows, rows, stride, 1);
+    accumulate<1, columns>(odd, rows + stride, rows + stride, stride, 1);
+  }
+  accumulate<1, columns>(even, rows, rows, stride, first - t);
+  for (Index c = 0; c < columns; ++c) {
+    const Quad sum = even.entry[0][c] + odd.entry[0][c];
+    for (Index i = c; i < columns; ++i) square[c * stride + i] -= sum[i];
   }
   return corner.factorise(square, stride);
 }
