@@ -18,7 +18,7 @@ RIGHT = 1e-4  # a peer with larger errors is no rival
 EXACT = 1e-8  # what altdiff's own errors have to stay below
 PAUSE = 0.1  # seconds before a turn: OpenBLAS's threads spin for most of that after their last call
 BURST = 0.05  # seconds; shorter calls come several in a turn
-LARGEST_BURST = 10
+LARGEST_BURST = 50
 SLOW = 20.0  # seconds; a peer whose first call takes longer is not called again
 
 
@@ -28,7 +28,7 @@ class Options:
 
     seconds: float = 5.0  # of timed calls a cell
     timeout: float = 60.0  # seconds for one forward and backward; twice that for building the layer
-    repeats: int = 200  # at most
+    repeats: int = 400  # at most
     threads: int = 2
 
 
@@ -91,11 +91,15 @@ class Result:
         cell = self.cells.get(ALTDIFF)
         return cell if cell is not None and cell.ok else None
 
-    @property
-    def best_peer(self) -> Cell | None:
-        """The fastest peer that is right; or the rival that the workload names, right or not."""
+    def best(self, tuned: bool) -> Cell | None:
+        """The fastest peer that is right, or the rival that the workload names, right or not.
+
+        Peers with their default options, or all of them if `tuned`.
+        """
         rival = self.workload.rival
         peers = [cell for name, cell in self.cells.items() if name in PEERS and cell.ok]
+        if not tuned:
+            peers = [cell for cell in peers if not LIBRARIES[cell.library].tuned]
         if rival is not None:
             peers = [cell for cell in peers if cell.library.startswith(rival)]
         else:
@@ -103,10 +107,19 @@ class Result:
         return min(peers, key=lambda cell: cell.total, default=None)
 
     @property
+    def best_peer(self) -> Cell | None:
+        """Among those with their default options."""
+        return self.best(tuned=False)
+
+    @property
     def ratio(self) -> float | None:
         """Total of the best peer in units of altdiff's."""
-        best, ours = self.best_peer, self.ours
-        return best.total / ours.total if best is not None and ours is not None else None
+        return self.ratio_to(self.best_peer)
+
+    def ratio_to(self, cell: Cell | None) -> float | None:
+        """Total of a cell in units of altdiff's."""
+        ours = self.ours
+        return cell.total / ours.total if cell is not None and ours is not None else None
 
     def units(self, cell: Cell) -> float:
         """The total in units of one dpotrf an instance."""
@@ -117,7 +130,7 @@ def not_run(name: str, workload: Workload) -> str:
     """Why a library is left out before it is tried; empty if it is not."""
     if workload.alone and name in PEERS:
         return "not run: too large"
-    if LIBRARIES[name].batches_only and workload.batch == 1:
+    if LIBRARIES[name].tuned and workload.batch == 1:
         return "not run: the same on one instance"
     return ""
 

@@ -28,6 +28,7 @@ SUMMARY_HEADER = [
     "ratio",
     "wanted",
     "met",
+    "with options",
 ]
 GROWTH_HEADER = ["", "total ms", "forward ms", "backward ms", "dpotrf ms", "/dpotrf", "memory MB", "error"]
 
@@ -87,7 +88,18 @@ def conclusion(result: Result) -> str:
         return f"{kind}: none" + ("" if result.workload.rival else f" with all errors below {RIGHT:.0e}")
     if ratio is None:
         return f"{kind}: {best.library}"
-    return f"{kind}: {best.library}; {best.library} / {ALTDIFF} = {plain(ratio)}"
+    tuned = with_options(result)
+    remark = "" if tuned == "-" else f" (with options: {tuned})"
+    return f"{kind}: {best.library}; {best.library} / {ALTDIFF} = {plain(ratio)}{remark}"
+
+
+def with_options(result: Result) -> str:
+    """The ratio to a peer whose options make it faster than the best one with defaults."""
+    best = result.best(tuned=True)
+    ratio = result.ratio_to(best)
+    if best is None or ratio is None or best is result.best_peer:
+        return "-"
+    return f"{best.library} {plain(ratio)}"
 
 
 def wanted(result: Result) -> str:
@@ -128,6 +140,7 @@ def summary_row(result: Result) -> list[str]:
         "-" if ratio is None else plain(ratio),
         wanted(result),
         met(result),
+        with_options(result),
     ]
 
 

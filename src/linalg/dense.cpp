@@ -43,11 +43,14 @@ void add_dots(double alpha, const ConstBlock& A, const double* x, double* y) {
   for (Index j = 0; j < A.cols(); ++j) y[j] += alpha * A.col(j).dot(v);
 }
 
+// The inverse of a diagonal entry is ready before the sum that it is multiplied with; a quotient would have to
+// wait for that sum.
+
 void small_forward(const ConstBlock& L, double* x) {
   const Index n = L.rows();
   for (Index j = 0; j < n; ++j) {
     const double* column = L.data() + j * L.outerStride();
-    const double value = x[j] /= column[j];
+    const double value = x[j] *= 1 / column[j];
     for (Index i = j + 1; i < n; ++i) x[i] -= value * column[i];
   }
 }
@@ -58,7 +61,7 @@ void small_backward(const ConstBlock& L, double* x) {
     const double* column = L.data() + j * L.outerStride();
     double sum = x[j];
     for (Index i = j + 1; i < n; ++i) sum -= column[i] * x[i];
-    x[j] = sum / column[j];
+    x[j] = sum * (1 / column[j]);
   }
 }
 

@@ -13,7 +13,7 @@ class Library:
     layer: str  # the class
     distributions: tuple[str, ...]  # whose versions are reported
     note: str = ""  # how it is called, where that needs saying
-    batches_only: bool = False  # differs from its namesake only in a batch
+    tuned: bool = False  # a namesake with options that are not its defaults: reported beside the best peer
     retry: bool = False  # on one thread, where several fail
 
 
@@ -38,7 +38,7 @@ LIBRARIES = {
         "ParallelProxqpLayer",
         ("proxsuite",),
         "omp_parallel=True, all threads",
-        batches_only=True,
+        tuned=True,
     ),
     "moreau": Library(
         "moreau_layer",
