@@ -45,6 +45,7 @@ void workloads(benchmark::internal::Benchmark* registered) {
     registered->Args({200, 50, 50, 64, 1, threads});
     registered->Args({100, 300, 10, 256, 1, threads});
     registered->Args({24, 46, 0, 64, 1, threads});
+    registered->Args({3000, 1000, 500, 1, 0, threads});
   }
 }
 

@@ -8,7 +8,7 @@ namespace altdiff::detail {
 /// OMP_NUM_THREADS if it is set, else the cores that this process may use.
 [[nodiscard]] int available_threads();
 
-/// What the setting `num_threads` asks for: 0 is all that are available.
+/// What the setting `num_threads` asks for, as far as there are cores: 0 is all that are available.
 [[nodiscard]] int threads_for(int num_threads);
 
 /// The same for a job of so many multiplications: a small one is done before a second thread has begun.
