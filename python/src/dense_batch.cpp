@@ -11,8 +11,8 @@
 #include <numeric>
 #include <vector>
 
-#include "linalg/memory.hpp"
 #include "bindings.hpp"
+#include "linalg/memory.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "linalg/memory.hpp"
 #include "bindings.hpp"
 #include "dense_batch.hpp"
 #include "dlpack.hpp"
+#include "linalg/memory.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

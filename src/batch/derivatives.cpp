@@ -3,8 +3,8 @@
 
 #include "batch/gradients.hpp"
 #include "batch/linearisation.hpp"
-#include "linalg/parallel_for.hpp"
 #include "derivatives/unit_tangents.hpp"
+#include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
 
 namespace altdiff {

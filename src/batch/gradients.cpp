@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "linalg/parallel_for.hpp"
 #include "linalg/dense.hpp"
+#include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
 
 namespace altdiff::detail {
@@ -62,11 +62,12 @@ void write_mirrored(const OuterProducts& sum, Index row, Index column, double* t
   const Index rows = std::min(block_side, n - row);
   const Index columns = std::min(block_side, n - column);
   Window block(target + column * n + row, rows, columns, Eigen::OuterStride<>(n));
-  multiply(Op::None, Op::Transpose, 1, sum.left.middleRows(row, rows),
-           sum.right.middleRows(column, columns), 0, block);
+  multiply(Op::None, Op::Transpose, 1, sum.left.middleRows(row, rows), sum.right.middleRows(column, columns),
+           0, block);
   multiply(Op::None, Op::Transpose, 1, sum.other_left.middleRows(row, rows),
            sum.other_right.middleRows(column, columns), 1, block);
-  if (row != column) Window(target + row * n + column, columns, rows, Eigen::OuterStride<>(n)) = block.transpose();
+  if (row != column)
+    Window(target + row * n + column, columns, rows, Eigen::OuterStride<>(n)) = block.transpose();
 }
 
 /// Some instances.
@@ -154,9 +155,10 @@ void write_gradients(const BatchProgram& program, const AdjointBlock& block, con
   const auto matrix = [&](Field field, const OuterProducts& sum) {
     if (target(field) != nullptr) matrices.add(program[field], sum, target(field));
   };
-  matrix(Field::P, {.left = half, .right = x, .other_left = x, .other_right = half, .symmetric = true});  // (V2)
-  matrix(Field::G, {.left = x, .right = r_z, .other_left = u, .other_right = z});      // (V4)
-  matrix(Field::A, {.left = x, .right = v_y, .other_left = u, .other_right = y});      // (V6)
+  matrix(Field::P,
+         {.left = half, .right = x, .other_left = x, .other_right = half, .symmetric = true});  // (V2)
+  matrix(Field::G, {.left = x, .right = r_z, .other_left = u, .other_right = z});               // (V4)
+  matrix(Field::A, {.left = x, .right = v_y, .other_left = u, .other_right = y});               // (V6)
   matrices.run(threads_for(num_threads, program.size * program.n * (program.n + program.m + program.p)));
   const auto vector = [&](Field field, const ConstBlock& own) {
     if (target(field) != nullptr) write_vector(program, program[field], own, target(field));

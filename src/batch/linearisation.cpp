@@ -1,9 +1,9 @@
 #include "batch/linearisation.hpp"
 
-#include "linalg/parallel_for.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/lanes.hpp"
 #include "linalg/norms.hpp"
+#include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
 
 namespace altdiff::detail {
@@ -11,7 +11,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr Index shared_width = 32;
-constexpr Index own_numbers = 32768;    // of spaces that are in use together: they fit into the second cache
+constexpr Index own_numbers = 32768;     // of spaces that are in use together: they fit into the second cache
 constexpr double only_rounding = 1e-14;  // a correction, relative to what it corrects, that is only rounding
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -150,7 +150,7 @@ void BatchLinearisation::solve_lanes(const Quartet& quartet, const std::array<In
       for (Index i = 0; i < n; ++i) visit(t.x(i, c), u.numbers[at(i * lanes + l)]);
       for (Index i = 0; i < p; ++i) visit(t.y(i, c), v.numbers[at(i * lanes + l)]);
       for (Index i = 0; i < m; ++i) visit(t.z(i, c), r.numbers[at(i * lanes + l)]);
-      for (std::size_t b = 0; b < bounded.size(); ++b) 
+      for (std::size_t b = 0; b < bounded.size(); ++b)
         visit(t.z_box(bounded[b], c), r.numbers[(at(m) + b) * lanes + at(l)]);
     }
   };
@@ -195,7 +195,8 @@ Vector BatchLinearisation::active_bounds(Index instance, Index n, Index m) const
   const Linearised& own = instances[at(instance)];
   if (own.other != nullptr) return own.other->active().box;
   Vector box = Vector::Zero(n);
-  for (std::size_t i = 0; i < bounded.size(); ++i) box[bounded[i]] = side(instance, m + static_cast<Index>(i));
+  for (std::size_t i = 0; i < bounded.size(); ++i)
+    box[bounded[i]] = side(instance, m + static_cast<Index>(i));
   return box;
 }
 

@@ -2,10 +2,10 @@
 
 #include <altdiff/batch.hpp>
 
-#include "linalg/memory.hpp"
 #include "derivatives/linearisation.hpp"
 #include "engines/active_set/proximal.hpp"
 #include "engines/active_set/quartet.hpp"
+#include "linalg/memory.hpp"
 
 namespace altdiff::detail {
 

@@ -43,8 +43,8 @@ void add_dots(double alpha, const ConstBlock& A, const double* x, double* y) {
   for (Index j = 0; j < A.cols(); ++j) y[j] += alpha * A.col(j).dot(v);
 }
 
-// The inverse of a diagonal entry is ready before the sum that it is multiplied with; a quotient would have to
-// wait for that sum.
+// The inverse of a diagonal entry is ready before the sum that it is multiplied with; a quotient would have
+// to wait for that sum.
 
 void small_forward(const ConstBlock& L, double* x) {
   const Index n = L.rows();

@@ -61,7 +61,8 @@ Sums at_column(const Rows& rows, Index column) {
   return {rows.a[column], rows.b[column], rows.c[column], rows.d[column]};
 }
 
-/// Root and inverse of a pivot; returns it relative to what stood on the diagonal, zero if it is not positive.
+/// Root and inverse of a pivot; returns it relative to what stood on the diagonal, zero if it is not
+/// positive.
 Lanes take_root(Lanes& pivot, const Lanes& diagonal, Lanes& inverse) {
   const Lanes share = pivot > 0 ? pivot / diagonal : Lanes{};
   const Lanes good = pivot > 0 ? pivot : Lanes{1, 1, 1, 1};
@@ -185,8 +186,7 @@ void add_transposed_product(double alpha, const LaneMatrix& A, const Lanes* x, L
   }
 }
 
-LaneCholesky::LaneCholesky(Index largest)
-    : largest_(largest), memory_(lanes * largest * (largest + 2)) {}
+LaneCholesky::LaneCholesky(Index largest) : largest_(largest), memory_(lanes * largest * (largest + 2)) {}
 
 std::array<bool, lanes> LaneCholesky::solve(double smallest) {
   const Lanes pivots = partial_cholesky(matrix(), inverse());

@@ -30,7 +30,9 @@ struct LaneMatrix {
   Index rows = 0, columns = 0;
 
   [[nodiscard]] Lanes* row(Index i) const { return data + i * columns; }
-  [[nodiscard]] LaneMatrix middle_rows(Index first, Index count) const { return {row(first), count, columns}; }
+  [[nodiscard]] LaneMatrix middle_rows(Index first, Index count) const {
+    return {row(first), count, columns};
+  }
 };
 
 /// target[i] = (sources[0][i], ..., sources[3][i])

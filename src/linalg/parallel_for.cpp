@@ -136,7 +136,7 @@ class Pool {
   Job* job_ = nullptr;
   int started_ = 0;
   int asleep_ = 0;
-  std::atomic<int> seats_ = 0;  // workers that may still join
+  std::atomic<int> seats_ = 0;   // workers that may still join
   std::atomic<int> joined_ = 0;  // workers at work
 };
 

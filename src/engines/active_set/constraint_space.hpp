@@ -74,7 +74,9 @@ class ConstraintSpace {
   using Columns = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
   using View = Eigen::Map<const DenseMatrix, 0, Eigen::OuterStride<>>;
   [[nodiscard]] Columns T() const { return {T_, n_ + p_ + k_, n_, Eigen::OuterStride<>(stride_T_)}; }
-  [[nodiscard]] Columns equality_columns() const { return {E_, p_ + k_, p_, Eigen::OuterStride<>(stride_E_)}; }
+  [[nodiscard]] Columns equality_columns() const {
+    return {E_, p_ + k_, p_, Eigen::OuterStride<>(stride_E_)};
+  }
   [[nodiscard]] Columns inequality_columns() const { return {M_, k_, k_, Eigen::OuterStride<>(M_stride())}; }
   [[nodiscard]] View L() const { return {T_, n_, n_, Eigen::OuterStride<>(stride_T_)}; }
   [[nodiscard]] View Y_E() const { return {T_ + n_, p_, n_, Eigen::OuterStride<>(stride_T_)}; }  // transposed

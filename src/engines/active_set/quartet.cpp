@@ -164,8 +164,8 @@ Lanes Quartet::solve_on_sets(const Search& s) const {
   return pivots;
 }
 
-/// Of rows that are violated, only those that are not much less so than the worst become active: more than the
-/// tiny space has room for would otherwise.
+/// Of rows that are violated, only those that are not much less so than the worst become active: more than
+/// the tiny space has room for would otherwise.
 Lanes Quartet::flip_wrong_signs(const Search& s, const LaneMask& running) const {
   Lanes multiplier{};
   Lanes worst{};
