@@ -4,7 +4,7 @@
 #include "batch/linearisation.hpp"
 #include "linalg/threads.hpp"
 #include "problem/checks.hpp"
-#include "solve_alternating.hpp"
+#include "solve_one.hpp"
 
 namespace altdiff {
 
@@ -83,7 +83,7 @@ Solution<SparseMatrix> solve_checked(const QuadraticProgram<SparseMatrix>& qp, c
   require(settings.method != Method::ActiveSet,
           "method 'active_set' is for dense matrices: use 'auto', or convert P, G and A");
   const ScopedBlasThreads threads(qp.n(), settings.num_threads);
-  return solve_alternating(qp, settings, initial);
+  return solve_one(qp, settings, initial);
 }
 
 }  // namespace

@@ -7,9 +7,10 @@
 namespace altdiff {
 
 enum class Method {
-  Auto,         ///< the engine that serves the problem
-  ActiveSet,    ///< dense and strictly convex: in constraint space
-  Alternating,  ///< ADMM, as in the paper, with adaptive penalty
+  Auto,           ///< the engine that serves the problem
+  ActiveSet,      ///< dense and strictly convex: in constraint space
+  InteriorPoint,  ///< any convex program, dense or sparse
+  Alternating,    ///< ADMM, as in the paper, with adaptive penalty
 };
 
 struct Settings {

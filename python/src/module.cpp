@@ -17,8 +17,9 @@ namespace {
 Method method_named(const std::string& name) {
   if (name == "auto") return Method::Auto;
   if (name == "active_set") return Method::ActiveSet;
+  if (name == "interior_point") return Method::InteriorPoint;
   if (name == "alternating") return Method::Alternating;
-  throw std::invalid_argument("method must be one of 'auto', 'active_set', 'alternating', got '" + name +
+  throw std::invalid_argument("method must be one of 'auto', 'active_set', 'interior_point', 'alternating', got '" + name +
                               "'");
 }
 

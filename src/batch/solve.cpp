@@ -12,7 +12,7 @@
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
 #include "problem/rows.hpp"
-#include "solve_alternating.hpp"
+#include "solve_one.hpp"
 
 namespace altdiff {
 
@@ -331,14 +331,14 @@ class BatchSolver {
       if (found.found() && settled(i, qp, rest, found)) return;
       if (found.found()) start = found.as_point();
     }
-    accept(i, solve_alternating(qp, rest, start));
+    accept(i, solve_one(qp, rest, start));
   }
 
   /// The proximal method's point, finished on its active set, or as it is; false if neither passes the check.
   bool settled(Index i, const QuadraticProgram<DenseMatrix>& qp, Settings only_finish,
                const Proximal& found) {
     only_finish.max_iterations = 0;
-    const auto finished = solve_alternating(qp, only_finish, found.as_point());
+    const auto finished = solve_one(qp, only_finish, found.as_point());
     if (finished.status == Status::Solved) {
       accept(i, finished);
       return true;

@@ -29,6 +29,10 @@ struct FinishPenalty<SparseMatrix> {
   static constexpr double row = 1e8;
 };
 
+RoundLimits limits(double gradient_tolerance) {
+  return {.tolerance = gradient_tolerance, .max_rounds = 20, .patience = 3};
+}
+
 template <Matrix M>
 Penalties penalties_on(const ActiveSet& S, Index p, double sigma) {
   constexpr double R = FinishPenalty<M>::row;
@@ -72,9 +76,8 @@ bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, AugmentedSystem
 
 template <Matrix M>
 std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>& program, const Point& start,
-                                  double gradient_tolerance) {
+                                  double gradient_tolerance, AugmentedSystem<M>& system) {
   const auto& qp = program->qp;
-  AugmentedSystem<M> system(qp.P, qp.A, qp.G);
   ActiveSet S = active_rows(qp, start);
   PointBlock t{.x = start.x, .y = start.y, .z = start.z, .z_box = start.z_box};
   int fewest_changes = std::numeric_limits<int>::max();
@@ -83,9 +86,8 @@ std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>&
     const Point point{.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
     const int changes = mend(qp, point, S);
     if (changes == 0) {
-      const RoundLimits limits{.tolerance = gradient_tolerance, .max_rounds = 20, .patience = 3};
-      return Finished<M>{point,
-                         std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S, limits)};
+      return Finished<M>{point, std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S,
+                                                                         limits(gradient_tolerance))};
     }
     idle = changes < fewest_changes ? 0 : idle + 1;
     fewest_changes = std::min(fewest_changes, changes);
@@ -93,9 +95,29 @@ std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>&
   return {};
 }
 
+template <Matrix M>
+std::shared_ptr<const Linearisation<M>> linearise(const std::shared_ptr<const ScaledProgram<M>>& program,
+                                                  const Point& point, double gradient_tolerance,
+                                                  AugmentedSystem<M>& system) {
+  const auto& qp = program->qp;
+  const ActiveSet S = active_rows(qp, point);
+  for (const double sigma : FinishPenalty<M>::sigmas)
+    if (system.factorise(qp.P, qp.A, qp.G, penalties_on<M>(S, qp.p(), sigma)))
+      return std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S,
+                                                      limits(gradient_tolerance));
+  return {};
+}
+
 template std::optional<Finished<DenseMatrix>> finish(const std::shared_ptr<const ScaledProgram<DenseMatrix>>&,
-                                                     const Point&, double);
+                                                     const Point&, double, AugmentedSystem<DenseMatrix>&);
 template std::optional<Finished<SparseMatrix>> finish(
-    const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double);
+    const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
+    AugmentedSystem<SparseMatrix>&);
+template std::shared_ptr<const Linearisation<DenseMatrix>> linearise(
+    const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Point&, double,
+    AugmentedSystem<DenseMatrix>&);
+template std::shared_ptr<const Linearisation<SparseMatrix>> linearise(
+    const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
+    AugmentedSystem<SparseMatrix>&);
 
 }  // namespace altdiff::detail

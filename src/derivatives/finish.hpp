@@ -16,14 +16,29 @@ struct Finished {
 /// Refines an engine's point to machine precision: with the rows that look active held as equalities, the KKT
 /// conditions are linear, and (A2) solves them in a few rounds. Signs that come out wrong change the set, at
 /// most a dozen times. Empty if no set with the right signs was found. `gradient_tolerance` is for later
-/// derivatives.
+/// derivatives. `system` is any of the program's: its pattern is known, its factor is lost.
 template <Matrix M>
 [[nodiscard]] std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>& program,
-                                                const Point& start, double gradient_tolerance);
+                                                const Point& start, double gradient_tolerance,
+                                                AugmentedSystem<M>& system);
+
+/// For a point that no finish improves: derivatives on the rows that look active.
+template <Matrix M>
+[[nodiscard]] std::shared_ptr<const Linearisation<M>> linearise(
+    const std::shared_ptr<const ScaledProgram<M>>& program, const Point& point, double gradient_tolerance,
+    AugmentedSystem<M>& system);
 
 extern template std::optional<Finished<DenseMatrix>> finish(
-    const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Point&, double);
+    const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Point&, double,
+    AugmentedSystem<DenseMatrix>&);
 extern template std::optional<Finished<SparseMatrix>> finish(
-    const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double);
+    const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
+    AugmentedSystem<SparseMatrix>&);
+extern template std::shared_ptr<const Linearisation<DenseMatrix>> linearise(
+    const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Point&, double,
+    AugmentedSystem<DenseMatrix>&);
+extern template std::shared_ptr<const Linearisation<SparseMatrix>> linearise(
+    const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
+    AugmentedSystem<SparseMatrix>&);
 
 }  // namespace altdiff::detail

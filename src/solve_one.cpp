@@ -1,10 +1,13 @@
-#include "solve_alternating.hpp"
+#include "solve_one.hpp"
 
 #include <cmath>
+#include <limits>
 #include <memory>
 
 #include "derivatives/finish.hpp"
 #include "engines/alternating.hpp"
+#include "engines/infeasibility.hpp"
+#include "engines/interior_point.hpp"
 #include "linalg/threads.hpp"
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
@@ -16,6 +19,9 @@ namespace {
 
 constexpr double first_target = 1e-3;  // accuracy at which the active set is worth a first try of the finish
 constexpr double degenerate_margin = 1e-9;
+constexpr double interior_target = 1e-10;  // of the interior point, before the finish
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
 
 /// One problem on its way: scaled, through the engine, finished, and checked against the user's own numbers.
@@ -29,13 +35,50 @@ class Solver {
     if (!is_convex(user_.P)) return without_point(Status::NonConvex);
     const bool warm = initial.x.size() > 0;
     const Point start = program_->from_user(filled(initial, user_.n(), user_.p(), user_.m(), " of initial"));
-    if (warm && settings_.finish && try_finish(start)) return solution_;
-    return run_engine(start);
+    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+    if (warm && settings_.finish && try_finish(start, system)) return solution_;
+    if (settings_.method == Method::Alternating || !settings_.finish) return run_engine(start);
+    return run_interior_point(std::move(system));
   }
 
  private:
   using Engine = AlternatingEngine<M>;
   using Outcome = typename Engine::Outcome;
+  using InteriorOutcome = typename InteriorPoint<M>::Outcome;
+
+  Solution<M> run_interior_point(AugmentedSystem<M> system) {
+    InteriorPoint<M> engine(program_->qp, settings_, std::move(system));
+    auto outcome = engine.run(std::min(interior_target, settings_.tolerance));
+    Point point = engine.point();
+    AugmentedSystem<M> used = engine.release_system();
+    solution_.iterations = engine.iterations();
+    if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(engine.proof())) return solution_;
+    if (outcome == InteriorOutcome::DualInfeasible && proves_dual(engine.proof())) return solution_;
+    if (try_finish(point, used)) return solution_;
+    accept(point);
+    if (residuals_.below(settings_.tolerance)) return keep_point(point, Status::Solved, used);
+    if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
+    if (no_solution_proved()) return solution_;
+    accept(point);
+    return keep_point(point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations
+                                                                       : Status::NumericalError, used);
+  }
+
+  /// A search for proofs of their own, where the engine neither solved nor found one on its way.
+  bool no_solution_proved() {
+    const auto sparse = sparse_program(user_);
+    if (const auto y = find_primal_proof(sparse, settings_); y && proves_primal(program_->from_user(*y)))
+      return true;
+    const auto d = find_dual_proof(sparse, settings_);
+    return d && proves_dual(program_->from_user(*d));
+  }
+
+  Solution<M> keep_point(const Point& scaled_point, Status status, AugmentedSystem<M>& system) {
+    solution_.status = status;
+    solution_.linearisation = linearise(program_, scaled_point, settings_.gradient_tolerance, system);
+    if (solution_.linearisation) describe(scaled_point);
+    return solution_;
+  }
 
   Solution<M> run_engine(const Point& start) {
     Engine engine(program_->qp, settings_, start);
@@ -44,7 +87,10 @@ class Solver {
       const Outcome outcome = engine.advance(target);
       solution_.iterations = engine.rounds();
       if (certified(engine, outcome)) return solution_;
-      if (settings_.finish && outcome == Outcome::Reached && try_finish(engine.point())) return solution_;
+      if (settings_.finish && outcome == Outcome::Reached) {
+        AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+        if (try_finish(engine.point(), system)) return solution_;
+      }
       accept(engine.point());
       const bool good = residuals_.below(settings_.tolerance);
       const bool stopped = outcome == Outcome::MaxIterations || outcome == Outcome::TimeLimit ||
@@ -55,8 +101,8 @@ class Solver {
   }
 
   /// The finish's point, if its residuals, from the user's data, are below tolerance.
-  bool try_finish(const Point& start) {
-    auto finished = finish(program_, start, settings_.gradient_tolerance);
+  bool try_finish(const Point& start, AugmentedSystem<M>& system) {
+    auto finished = finish(program_, start, settings_.gradient_tolerance, system);
     if (!finished) return false;
     accept(finished->point);
     if (!residuals_.below(settings_.tolerance)) return false;
@@ -79,25 +125,34 @@ class Solver {
     return solution_;
   }
 
-  /// A certificate counts only if it holds for the user's data.
   bool certified(const Engine& engine, Outcome outcome) {
-    if (outcome != Outcome::PrimalInfeasible && outcome != Outcome::DualInfeasible) return false;
-    Point proof = program_->to_user(engine.drift());
-    if (outcome == Outcome::PrimalInfeasible) {
-      if (!CertificateCheck<M>(user_).proves_primal_infeasible(user_, proof)) return false;
-      proof.x.setConstant(std::numeric_limits<double>::quiet_NaN());
-      solution_.objective = std::numeric_limits<double>::infinity();
-    } else {
-      if (!CertificateCheck<M>(user_).proves_dual_infeasible(user_, proof.x)) return false;
-      proof.y.setConstant(std::numeric_limits<double>::quiet_NaN());
-      proof.z.setConstant(std::numeric_limits<double>::quiet_NaN());
-      proof.z_box.setConstant(std::numeric_limits<double>::quiet_NaN());
-      solution_.objective = -std::numeric_limits<double>::infinity();
-    }
+    if (outcome == Outcome::PrimalInfeasible) return proves_primal(engine.drift());
+    return outcome == Outcome::DualInfeasible && proves_dual(engine.drift());
+  }
+
+  /// A certificate counts only if it holds for the user's data.
+  bool proves_primal(const Point& scaled_proof) {
+    Point proof = program_->to_user(scaled_proof);
+    if (!CertificateCheck<M>(user_).proves_primal_infeasible(user_, proof)) return false;
+    proof.x.setConstant(nan);
+    return certify(std::move(proof), Status::PrimalInfeasible, infinity);
+  }
+
+  bool proves_dual(const Point& scaled_proof) {
+    Point proof = program_->to_user(scaled_proof);
+    if (!CertificateCheck<M>(user_).proves_dual_infeasible(user_, proof.x)) return false;
+    proof.y.setConstant(nan);
+    proof.z.setConstant(nan);
+    proof.z_box.setConstant(nan);
+    return certify(std::move(proof), Status::DualInfeasible, -infinity);
+  }
+
+  bool certify(Point proof, Status status, double value) {
     static_cast<Point&>(solution_) = std::move(proof);
-    solution_.status = status_of(outcome);
-    solution_.primal_residual = solution_.dual_residual = solution_.duality_gap =
-        Solution<M>{}.primal_residual;
+    solution_.objective = value;
+    solution_.status = status;
+    solution_.primal_residual = solution_.dual_residual = solution_.duality_gap = infinity;
+    solution_.linearisation.reset();
     return true;
   }
 
@@ -117,7 +172,6 @@ class Solver {
   }
 
   Solution<M> without_point(Status status) {
-    const double nan = std::numeric_limits<double>::quiet_NaN();
     static_cast<Point&>(solution_) = {.x = Vector::Constant(user_.n(), nan),
                                       .y = Vector::Constant(user_.p(), nan),
                                       .z = Vector::Constant(user_.m(), nan),
@@ -155,13 +209,13 @@ class Solver {
 }  // namespace
 
 template <Matrix M>
-Solution<M> solve_alternating(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial) {
+Solution<M> solve_one(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial) {
   return Solver<M>(qp, settings).run(initial);
 }
 
-template Solution<DenseMatrix> solve_alternating(const QuadraticProgram<DenseMatrix>&, const Settings&,
+template Solution<DenseMatrix> solve_one(const QuadraticProgram<DenseMatrix>&, const Settings&,
                                                  const Point&);
-template Solution<SparseMatrix> solve_alternating(const QuadraticProgram<SparseMatrix>&, const Settings&,
+template Solution<SparseMatrix> solve_one(const QuadraticProgram<SparseMatrix>&, const Settings&,
                                                   const Point&);
 
 }  // namespace altdiff::detail

@@ -1,0 +1,123 @@
+#include "engines/infeasibility.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "engines/interior_point.hpp"
+#include "problem/rows.hpp"
+#include "problem/scaling.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double target = 1e-12;
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+using Entries = std::vector<Eigen::Triplet<double>>;
+
+void append(const SparseMatrix& X, Index first_row, Entries& entries) {
+  for (Index j = 0; j < X.outerSize(); ++j)
+    for (SparseMatrix::InnerIterator it(X, j); it; ++it)
+      entries.emplace_back(static_cast<int>(first_row + it.row()), static_cast<int>(j), it.value());
+}
+
+void append_diagonal(Index first_row, Index first_column, Index count, double value, Entries& entries) {
+  for (Index i = 0; i < count; ++i)
+    entries.emplace_back(static_cast<int>(first_row + i), static_cast<int>(first_column + i), value);
+}
+
+SparseMatrix matrix(Index rows, Index columns, const Entries& entries) {
+  SparseMatrix X(rows, columns);
+  X.setFromTriplets(entries.begin(), entries.end());
+  X.makeCompressed();
+  return X;
+}
+
+/// The best point of the interior point, in the user's units.
+Point solve_well_posed(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings) {
+  const ScaledProgram<SparseMatrix> scaled(qp);
+  AugmentedSystem<SparseMatrix> system(scaled.qp.P, scaled.qp.A, scaled.qp.G);
+  Settings quiet = settings;
+  quiet.log = {};
+  InteriorPoint<SparseMatrix> engine(scaled.qp, quiet, std::move(system));
+  (void)engine.run(target);
+  return scaled.to_user(engine.point());
+}
+
+}  // namespace
+
+QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<DenseMatrix>& qp) {
+  return {.P = qp.P.sparseView(),
+          .q = qp.q,
+          .G = qp.G.sparseView(),
+          .h = qp.h,
+          .A = qp.A.sparseView(),
+          .b = qp.b,
+          .lb = qp.lb,
+          .ub = qp.ub};
+}
+
+std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings) {
+  const Index n = qp.n();
+  const Index p = qp.p();
+  const std::vector<Index> rows = finite_rows(qp.h);
+  const auto m = static_cast<Index>(rows.size());
+  const Index size = n + p + m;
+  Entries P;
+  Entries A;
+  Entries G;
+  append_diagonal(n, n, p + m, 1, P);
+  append(qp.A, 0, A);
+  append_diagonal(0, n, p, 1, A);
+  append(pick_rows(qp.G, rows), 0, G);
+  append_diagonal(0, n + p, m, -1, G);
+  Vector lb = Vector::Constant(size, -infinite);
+  Vector ub = Vector::Constant(size, infinite);
+  lb.head(n) = qp.lb;
+  ub.head(n) = qp.ub;
+  const Point v = solve_well_posed({.P = matrix(size, size, P),
+                                    .q = Vector::Zero(size),
+                                    .G = matrix(m, size, G),
+                                    .h = qp.h(rows),
+                                    .A = matrix(p, size, A),
+                                    .b = qp.b,
+                                    .lb = lb,
+                                    .ub = ub},
+                                   settings);
+  if (!v.x.allFinite()) return {};
+  Point proof{.x = Vector::Zero(n), .y = -v.x.segment(n, p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};
+  proof.z(rows) = v.x.tail(m);
+  return proof;  // (C4)
+}
+
+std::optional<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings) {
+  const Index n = qp.n();
+  const Index p = qp.p();
+  const std::vector<Index> rows = finite_rows(qp.h);
+  Entries P;
+  Entries A;
+  append_diagonal(0, 0, n, 1, P);
+  append(qp.P, 0, A);
+  append(qp.A, n, A);
+  Vector lb = Vector::Constant(n, -infinite);
+  Vector ub = Vector::Constant(n, infinite);
+  for (Index j = 0; j < n; ++j) {
+    if (std::isfinite(qp.lb[j])) lb[j] = 0;
+    if (std::isfinite(qp.ub[j])) ub[j] = 0;
+  }
+  const Point v = solve_well_posed({.P = matrix(n, n, P),
+                                    .q = qp.q,
+                                    .G = pick_rows(qp.G, rows),
+                                    .h = Vector::Zero(static_cast<Index>(rows.size())),
+                                    .A = matrix(n + p, n, A),
+                                    .b = Vector::Zero(n + p),
+                                    .lb = lb,
+                                    .ub = ub},
+                                   settings);
+  if (!v.x.allFinite()) return {};
+  return Point{
+      .x = v.x, .y = Vector::Zero(p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};  // (C5)
+}
+
+}  // namespace altdiff::detail
