@@ -116,7 +116,7 @@ class _Sections:
     def finished(self) -> Model:
         """The model, after the last line."""
         model = self.model
-        # What the format's first readers did, and most do today.
+        # Readers differ; without this exception to the lower bound of zero nothing would be feasible.
         below = [column for column, bound in model.upper.items() if bound < 0 and column not in model.lower]
         if below:
             model.lower.update(dict.fromkeys(below, -math.inf))
