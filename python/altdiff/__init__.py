@@ -2,12 +2,14 @@
 
     minimise 1/2 x'Px + q'x   subject to   G x <= h,  A x = b,  lb <= x <= ub
 
-`solve_qp` takes NumPy arrays and scipy.sparse matrices; `altdiff.torch` holds the PyTorch layers.
+`solve_qp` takes NumPy arrays and scipy.sparse matrices; `read_qp` reads problems from files; `altdiff.torch`
+holds the PyTorch layers.
 """
 
 from altdiff._errors import SolveError
 from altdiff._native import core as _core
 from altdiff._paper import Entropy, alternating_differentiation
+from altdiff._readers import QuadraticProgram, read_qp
 from altdiff._solution import Gradient, Solution, Tangent
 from altdiff._solve import solve_qp
 from altdiff._status import Status
@@ -17,11 +19,13 @@ __version__: str = _core.build_info()["version"]
 __all__ = [
     "Entropy",
     "Gradient",
+    "QuadraticProgram",
     "Solution",
     "SolveError",
     "Status",
     "Tangent",
     "__version__",
     "alternating_differentiation",
+    "read_qp",
     "solve_qp",
 ]

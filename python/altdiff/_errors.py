@@ -27,6 +27,11 @@ _ADVICE = {
 }
 
 
+def advice(status: Status) -> str:
+    """What to try where a solve ended with `status`, which is not SOLVED."""
+    return _ADVICE[status]
+
+
 class SolveError(RuntimeError):
     """Some instances were not solved: names them, their statuses, and what to try.
 
@@ -46,7 +51,7 @@ class SolveError(RuntimeError):
     def __str__(self) -> str:
         if self.status.ndim == 0:
             status = Status(int(self.status))
-            return f"the problem was not solved: {status.name}. What to try: {_ADVICE[status]}"
+            return f"the problem was not solved: {status.name}. What to try: {advice(status)}"
         failed = self.instances
         lines = [f"{len(failed)} of {self.status.size} instances were not solved:"]
         lines += [f"  instance {_written(i)}: {Status(int(self.status[i])).name}" for i in failed[:_NAMED]]
@@ -54,7 +59,7 @@ class SolveError(RuntimeError):
             lines.append(f"  and {len(failed) - _NAMED} more")
         lines.append("What to try:")
         kinds = sorted({int(self.status[i]) for i in failed})
-        lines += [f"  {Status(kind).name}: {_ADVICE[Status(kind)]}" for kind in kinds]
+        lines += [f"  {Status(kind).name}: {advice(Status(kind))}" for kind in kinds]
         return "\n".join(lines)
 
 
