@@ -17,6 +17,7 @@ constexpr double first_delta = 1e-4;
 constexpr double smallest_weight = 1e-10;       // of the proximal terms
 constexpr double smallest_weight_late = 1e-13;  // where the residuals have stopped falling
 constexpr double to_the_boundary = 0.99;        // share of the way that a step may go
+constexpr double unequal_steps = 0.1;            // of the dual residual, that they may add to it
 constexpr int most_iterations = 200;
 constexpr int most_refinements = 12;
 constexpr double solved_well = 1e-13;    // relative error of a linear solve that no refinement need lower
@@ -340,6 +341,11 @@ bool InteriorPoint<M>::step() {
     if (!solve_newton(target_, d_)) return false;
     alpha_primal_ = step_length(v_.s, d_.s, 1 / to_the_boundary) * to_the_boundary;
     alpha_dual_ = step_length(v_.z, d_.z, 1 / to_the_boundary) * to_the_boundary;
+    // Unequal steps leave (alpha_primal - alpha_dual) P dx in the dual residual.
+    correction_.x.setZero();
+    add_product(1, qp_.P, d_.x, correction_.x);
+    if (std::abs(alpha_primal_ - alpha_dual_) * norm(correction_.x) > unequal_steps * norm(residual_.x))
+      alpha_primal_ = alpha_dual_ = std::min(alpha_primal_, alpha_dual_);
   }
   v_.x += alpha_primal_ * d_.x;
   v_.s += alpha_primal_ * d_.s;
@@ -348,23 +354,34 @@ bool InteriorPoint<M>::step() {
   return true;
 }
 
-/// A centre follows its iterate where the residual that it holds back has fallen; the weights fall with mu.
+/// A centre follows its iterate where the residual that it holds back has fallen, or is mostly its own doing;
+/// the weights fall with mu.
 template <Matrix M>
 void InteriorPoint<M>::move_centres(const Measure& before, const Measure& after, double mu_before) {
-  const double rate = c_.size() > 0 ? std::clamp(1 - mu() / mu_before, 0.0, 1.0) : 0.9;
+  const double rate = c_.size() > 0 ? std::clamp(1 - mu() / mu_before, 0.0, 0.9) : 0.9;
   const auto lowered = [&](double weight, bool moved) {
-    return std::max(weight_floor_, weight * (1 - (moved ? 1 : 0.666) * rate));
+    return std::max(std::min(weight_floor_, weight), weight * (1 - (moved ? 1 : 0.666) * rate));
   };
-  const bool dual_fell = after.dual < progress * before.dual || after.dual < 1e-14;
-  const bool primal_fell = after.primal < progress * before.primal || after.primal < 1e-14;
-  if (dual_fell) centre_.x = v_.x;
-  rho_ = lowered(rho_, dual_fell);
-  if (primal_fell) {
+  const double outer_dual = norm(residual_.x);
+  const double outer_primal = std::max(norm(residual_.y), norm(residual_.z));
+  const double inner_dual = norm(residual_.x - rho_ * (v_.x - centre_.x));
+  const double inner_primal = std::max(norm(residual_.y + delta_ * (v_.y - centre_.y)),
+                                       norm(residual_.z + delta_ * (v_.z - centre_.z)));
+  const bool dual_fell = after.dual < progress * before.dual;
+  const bool primal_fell = after.primal < progress * before.primal;
+  const bool dual_moves = dual_fell || inner_dual <= 0.5 * outer_dual;
+  const bool primal_moves = primal_fell || inner_primal <= 0.5 * outer_primal;
+  rho_ = lowered(rho_, dual_moves);
+  delta_ = lowered(delta_, primal_moves);
+  // What is left is the proximal term's alone: it is too strong.
+  if (dual_moves && !dual_fell) rho_ = std::max(smallest_weight_late, 0.1 * rho_);
+  if (primal_moves && !primal_fell) delta_ = std::max(smallest_weight_late, 0.1 * delta_);
+  if (dual_moves) centre_.x = v_.x;
+  if (primal_moves) {
     centre_.y = v_.y;
     centre_.z = v_.z;
   }
-  delta_ = lowered(delta_, primal_fell);
-  held_back_ = dual_fell && primal_fell ? 0 : held_back_ + 1;
+  held_back_ = dual_moves && primal_moves ? 0 : held_back_ + 1;
   if (held_back_ > 5 && rho_ <= weight_floor_ && delta_ <= weight_floor_) {
     weight_floor_ = smallest_weight_late;
     centre_ = v_;
