@@ -16,7 +16,7 @@ struct Rows {
 /// Rows first .. first + count; a missing one repeats the last, so that inner loops have no branch.
 Rows some_rows(const LaneMatrix& A, Index first, Index count) {
   const auto row = [&](Index r) { return A.row(first + std::min(r, count - 1)); };
-  return {row(0), row(1), row(2), row(3)};
+  return {.a = row(0), .b = row(1), .c = row(2), .d = row(3)};
 }
 
 struct Sums {
@@ -30,6 +30,12 @@ struct Sums {
       c += rows.c[t] * other[t];
       d += rows.d[t] * other[t];
     }
+  }
+  void add(const Sums& other) {
+    a += other.a;
+    b += other.b;
+    c += other.c;
+    d += other.d;
   }
   void subtract(const Rows& rows, Index column, const Lanes& factor) {
     a -= rows.a[column] * factor;
@@ -58,7 +64,7 @@ struct Sums {
 };
 
 Sums at_column(const Rows& rows, Index column) {
-  return {rows.a[column], rows.b[column], rows.c[column], rows.d[column]};
+  return {.a = rows.a[column], .b = rows.b[column], .c = rows.c[column], .d = rows.d[column]};
 }
 
 /// Root and inverse of a pivot; returns it relative to what stood on the diagonal, zero if it is not
@@ -158,10 +164,9 @@ void add_lower_product(double alpha, const LaneMatrix& A, const LaneMatrix& B, c
     for (Index j = 0; j < std::min(first + count, B.rows); ++j) {
       Sums sums{};
       sums.add(rows, B.row(j), A.columns);
-      Sums target = at_column(targets, j);
-      Sums{target.a + alpha * sums.a, target.b + alpha * sums.b, target.c + alpha * sums.c,
-           target.d + alpha * sums.d}
-          .write(targets, j, count);
+      sums.scale(alpha * Lanes{1, 1, 1, 1});
+      sums.add(at_column(targets, j));
+      sums.write(targets, j, count);
     }
   }
 }

@@ -26,8 +26,11 @@ struct LaneArray {
 /// Four matrices of the same size side by side, row after row without gaps. The square roots and divisions of
 /// small factorisations have long latencies, which four instances share.
 struct LaneMatrix {
-  Lanes* data = nullptr;
-  Index rows = 0, columns = 0;
+  Lanes* data;
+  Index rows, columns;
+
+  LaneMatrix(Lanes* first, Index row_count, Index column_count)
+      : data(first), rows(row_count), columns(column_count) {}
 
   [[nodiscard]] Lanes* row(Index i) const { return data + i * columns; }
   [[nodiscard]] LaneMatrix middle_rows(Index first, Index count) const {

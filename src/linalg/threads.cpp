@@ -10,8 +10,8 @@
 namespace altdiff::detail {
 
 namespace {
-constexpr Index worth_threads = 400;   // rows of a matrix; below, waking a thread costs more than it saves
-constexpr Index small_work = 1 << 15;  // multiplications: about ten microseconds
+constexpr Index worth_threads = 400;  // rows of a matrix; below, waking a thread costs more than it saves
+constexpr Index small_work = 32768;   // multiplications: about ten microseconds
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);

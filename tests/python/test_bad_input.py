@@ -243,10 +243,11 @@ def test_what_is_wrong_in_one_instance_of_a_batch_leaves_the_others_alone() -> N
         6: ("P", np.nan),
     }
     batch: Data = {name: np.repeat(value[None], 7, axis=0) for name, value in data.items()}
+    all_right: Data = {name: value.copy() for name, value in batch.items()}
     for index, (field, value) in wrong.items():
         batch[field][index].flat[0] = value
     solution = altdiff.solve_qp(**batch)
-    right = altdiff.solve_qp(**{name: np.repeat(value[None], 7, axis=0) for name, value in data.items()})
+    right = altdiff.solve_qp(**all_right)
     invalid, solved = int(altdiff.Status.INVALID_DATA), int(altdiff.Status.SOLVED)
     assert solution.status.tolist() == [invalid] * 5 + [solved, invalid]
     np.testing.assert_array_equal(solution.x[5], right.x[5])

@@ -84,7 +84,11 @@ def test_a_batch_equals_a_loop() -> None:
     for index, data in enumerate(instances):
         one = altdiff.solve_qp(**data)
         assert solution.status[index] == one.status
-        for name in (*POINT, "objective", "margin"):  # four tiny instances share a vector, and round otherwise
+        for name in (
+            *POINT,
+            "objective",
+            "margin",
+        ):  # four tiny instances share a vector, and round otherwise
             np.testing.assert_allclose(getattr(solution, name)[index], getattr(one, name), atol=1e-12)
 
 

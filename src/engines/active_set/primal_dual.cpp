@@ -122,7 +122,8 @@ int PrimalDual::flip_wrong_signs(Lane& lane) {
   // The value of an active row is its limit, which never violates it: no need to ask who is active.
   for (Index i = 0; i < program.k; ++i) {
     const std::int8_t violated = program.violated_side(i, v_[static_cast<std::size_t>(i)]);
-    state.side[static_cast<std::size_t>(i)] += violated;
+    std::int8_t& side = state.side[static_cast<std::size_t>(i)];
+    side = static_cast<std::int8_t>(side + violated);
     wrong += violated != 0 ? 1 : 0;
   }
   return wrong;

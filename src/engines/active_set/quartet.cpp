@@ -38,7 +38,7 @@ Lanes norm2(const Lanes* v, Index count) {
   return root(sum);
 }
 
-bool any(const LaneMask& mask) { return (mask[0] | mask[1] | mask[2] | mask[3]) != 0; }
+bool any(const LaneMask& mask) { return mask[0] != 0 || mask[1] != 0 || mask[2] != 0 || mask[3] != 0; }
 
 template <class Part>
 std::array<const double*, lanes> pointers(const std::array<Instance, lanes>& instances, const Part& part) {
@@ -180,8 +180,11 @@ Lanes Quartet::flip_wrong_signs(const Search& s, const LaneMask& running) const 
     const LaneMask right = s.lower[i] == s.upper[i] || side * s.lambda[i] * s.lengths[i] >= slack;
     const Lanes beyond = s.violated(i);
     const Lanes entering = s.violation(i, beyond) >= not_much_less * worst ? beyond : Lanes{};
-    wrong += (side != 0 ? ~right : beyond != 0) ? one : Lanes{};
-    side_[i] = !running ? side : side != 0 ? (right ? side : Lanes{}) : entering;
+    const Lanes kept = right ? side : Lanes{};
+    const Lanes next = side != 0 ? kept : entering;
+    const LaneMask is_wrong = side != 0 ? ~right : beyond != 0;
+    wrong += is_wrong ? one : Lanes{};
+    side_[i] = running ? next : side;
   }
   return wrong;
 }
@@ -194,7 +197,7 @@ void Quartet::search(Search& s) const {
     const Lanes pivots = solve_on_sets(s);
     running &= pivots > PrimalDual::smallest_pivot;
     std::copy_n(s.t, k_, s.v);
-    add_product(-1, {s.M, k_, k_}, s.lambda, s.v);
+    add_product(-1, LaneMatrix(s.M, k_, k_), s.lambda, s.v);
     const Lanes wrong = flip_wrong_signs(s, running);
     s.solved |= running & (wrong == 0);
     running &= wrong != 0;
@@ -206,19 +209,19 @@ void Quartet::search(Search& s) const {
 }
 
 /// What a solve reads and makes of four instances, in lanes.
-struct Quartet::Data {
+struct Quartet::Data {  // NOLINT(clang-analyzer-optin.performance.Padding): pieces are taken in this order
+  Lanes largest_P{};
   LaneMatrix P, A, G;
   Lanes *x, *y;  // begin as -q and b
-  Lanes largest_P{};
   Search search;
   Pieces rest;
 
   Data(Workspace& workspace, Index n, Index m, Index p, Index k)
       : Data(Pieces{reinterpret_cast<Lanes*>(workspace.numbers.data())}, n, m, p, k) {}
   Data(Pieces pieces, Index n, Index m, Index p, Index k)
-      : P{pieces.take(n * n), n, n},
-        A{pieces.take(p * n), p, n},
-        G{pieces.take(m * n), m, n},
+      : P(pieces.take(n * n), n, n),
+        A(pieces.take(p * n), p, n),
+        G(pieces.take(m * n), m, n),
         x(pieces.take(n)),
         y(pieces.take(p)),
         search(pieces, k),
@@ -240,7 +243,7 @@ struct Quartet::Data {
     }
   }
 
-  void read_limits(const std::array<Instance, lanes>& instances, const std::vector<Index>& bounded) {
+  void read_limits(const std::array<Instance, lanes>& instances, const std::vector<Index>& bounded) const {
     const auto limit = [](const double* values, Index i, double absent) {
       if (values == nullptr) return absent;
       return never_binds(values[i]) ? std::copysign(infinite, values[i]) : values[i];
@@ -292,7 +295,7 @@ void Quartet::solve(const std::array<Instance, lanes>& instances, const std::vec
   data.read(instances);
   data.read_limits(instances, bounded);
   stack(data, bounded);
-  Lanes pivots = sweep({s.M, k_, k_}, s.lengths);
+  Lanes pivots = sweep(LaneMatrix(s.M, k_, k_), s.lengths);
   reduce(data.x, data.y, s.t);
   s.size = norm2(data.x, n_) + norm2(data.y, p_);
   begin(s, first_sets);
@@ -314,7 +317,7 @@ void Quartet::solve(const std::array<Instance, lanes>& instances, const std::vec
 /// The point, its products with the user's data, and what they say of it.
 void Quartet::write(Data& data, const std::array<Instance, lanes>& instances,
                     const std::vector<Index>& bounded, QuartetResult& result) const {
-  Search& s = data.search;
+  const Search& s = data.search;
   Lanes* z = s.v;  // no longer needed
   for (Index i = 0; i < m_; ++i) z[i] = larger(s.lambda[i], Lanes{});
   Lanes* z_box = data.rest.take(n_);
