@@ -1,6 +1,9 @@
 #include "solve_one.hpp"
 
+#include <array>
+#include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <memory>
 
@@ -24,6 +27,24 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
 
+Index stored(const DenseMatrix& X) { return X.size(); }
+Index stored(const SparseMatrix& X) { return X.nonZeros(); }
+
+template <class... Values>
+void log_line(const Settings& settings, const char* format, Values... values) {
+  if (!settings.log) return;
+  std::array<char, 240> line{};
+  (void)std::snprintf(line.data(), line.size(), format, values...);
+  settings.log(line.data());
+}
+
+template <Matrix M>
+void log_end(const Settings& settings, const Solution<M>& solution, double seconds) {
+  log_line(settings, "%s after %d iterations and %.3f s: objective %.10g, primal %.1e, dual %.1e, gap %.1e",
+           std::string(name(solution.status)).c_str(), solution.iterations, seconds, solution.objective,
+           solution.primal_residual, solution.dual_residual, solution.duality_gap);
+}
+
 /// One problem on its way: scaled, through the engine, finished, and checked against the user's own numbers.
 template <Matrix M>
 class Solver {
@@ -32,6 +53,7 @@ class Solver {
       : settings_(settings), user_(normalised(qp)), program_(std::make_shared<ScaledProgram<M>>(user_)) {}
 
   Solution<M> run(const Point& initial) {
+    log_sizes();
     if (!is_convex(user_.P)) return without_point(Status::NonConvex);
     const bool warm = initial.x.size() > 0;
     const Point start = program_->from_user(filled(initial, user_.n(), user_.p(), user_.m(), " of initial"));
@@ -42,6 +64,13 @@ class Solver {
   }
 
  private:
+  void log_sizes() const {
+    log_line(settings_, "altdiff: %lld variables, %lld inequalities, %lld equalities; %lld numbers in P, %lld in G, %lld in A",
+             static_cast<long long>(user_.n()), static_cast<long long>(user_.m()),
+             static_cast<long long>(user_.p()), static_cast<long long>(stored(user_.P)),
+             static_cast<long long>(stored(user_.G)), static_cast<long long>(stored(user_.A)));
+  }
+
   using Engine = AlternatingEngine<M>;
   using Outcome = typename Engine::Outcome;
   using InteriorOutcome = typename InteriorPoint<M>::Outcome;
@@ -213,7 +242,11 @@ class Solver {
 
 template <Matrix M>
 Solution<M> solve_one(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial) {
-  return Solver<M>(qp, settings).run(initial);
+  const auto begin = std::chrono::steady_clock::now();
+  Solution<M> solution = Solver<M>(qp, settings).run(initial);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  log_end(settings, solution, seconds.count());
+  return solution;
 }
 
 template Solution<DenseMatrix> solve_one(const QuadraticProgram<DenseMatrix>&, const Settings&,

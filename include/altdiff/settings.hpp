@@ -24,6 +24,7 @@ struct Settings {
   bool finish = true;   ///< refine the engine's point to machine precision on its active set
   std::function<void(const std::string&)>
       log{};  ///< receives one line per report of progress; empty: silence
+  std::function<void()> poll{};  ///< called now and then during a long solve; what it throws ends the solve
 };
 
 }  // namespace altdiff

@@ -2,6 +2,8 @@
 #include <nanobind/stl/string.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <stdexcept>
 
 #include "bindings.hpp"
@@ -19,14 +21,26 @@ Method method_named(const std::string& name) {
   if (name == "active_set") return Method::ActiveSet;
   if (name == "interior_point") return Method::InteriorPoint;
   if (name == "alternating") return Method::Alternating;
-  throw std::invalid_argument("method must be one of 'auto', 'active_set', 'interior_point', 'alternating', got '" + name +
-                              "'");
+  throw std::invalid_argument(
+      "method must be one of 'auto', 'active_set', 'interior_point', 'alternating', got '" + name + "'");
 }
 
 /// Progress goes to Python's own print, so that notebooks and redirections see it.
 void print_line(const std::string& line) {
   const nb::gil_scoped_acquire gil;
   nb::print(line.c_str());
+}
+
+/// Lets Ctrl-C end a long solve. The interpreter is asked at most twenty times a second: many small problems on
+/// several threads would otherwise queue for it.
+void check_signals() {
+  using Clock = std::chrono::steady_clock;
+  static std::atomic<Clock::rep> next{0};
+  const auto now = Clock::now().time_since_epoch();
+  if (now.count() < next.load()) return;
+  next = (now + std::chrono::milliseconds(50)).count();
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 void make_settings(Settings* place, double tolerance, double gradient_tolerance, int max_iterations,
@@ -41,6 +55,7 @@ void make_settings(Settings* place, double tolerance, double gradient_tolerance,
                        .rho = rho,
                        .finish = finish};
   if (verbose) place->log = &print_line;
+  place->poll = &check_signals;
   detail::check(*place);
 }
 

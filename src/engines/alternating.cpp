@@ -84,6 +84,7 @@ auto AlternatingEngine<M>::advance(double target) -> Outcome {
     note_drift();
     if (certificates_.proves_primal_infeasible(qp_, drift_)) return Outcome::PrimalInfeasible;
     if (certificates_.proves_dual_infeasible(qp_, drift_.x)) return Outcome::DualInfeasible;
+    if (settings_.poll) settings_.poll();
     if (out_of_time()) return Outcome::TimeLimit;
     if (rounds_ >= next_adaptation_ && !adapt_penalty(residuals)) return Outcome::NumericalError;
   }

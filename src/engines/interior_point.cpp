@@ -234,6 +234,7 @@ auto InteriorPoint<M>::run(double target) -> Outcome {
     }
     note_progress(now);
     if (best_worst_ <= target && extra++ == extra_iterations) return Outcome::Reached;
+    if (settings_.poll) settings_.poll();
     if (Outcome outcome{}; certified(outcome)) return outcome;
     const Outcome end = best_worst_ <= target ? Outcome::Reached : Outcome::Stalled;
     if (out_of_time()) return best_worst_ <= target ? Outcome::Reached : Outcome::TimeLimit;
@@ -276,6 +277,8 @@ bool InteriorPoint<M>::out_of_time() const {
 template <Matrix M>
 void InteriorPoint<M>::report(const Measure& now) const {
   if (!settings_.log) return;
+  if (iterations_ == 0)
+    settings_.log(" iter       objective    primal      dual       gap        mu       rho     delta  step p  step d");
   std::array<char, 160> line{};
   (void)std::snprintf(line.data(), line.size(),
                       "%4d  %14.7e  %8.1e  %8.1e  %8.1e  %8.1e  %8.1e  %8.1e  %6.3f  %6.3f", iterations_,
