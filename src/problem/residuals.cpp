@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "linalg/norms.hpp"
 
 namespace altdiff::detail {
 
 namespace {
+
+constexpr double doubtful_gap = 1e-11;
 
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 
@@ -24,8 +27,18 @@ double excess(const Eigen::MatrixBase<Violation>& violation) {
 }
 
 /// lambda_i times the limit that it belongs to; a row without a limit has no multiplier.
-double limit_product(double multiplier, double limit) {
-  return std::isfinite(limit) ? multiplier * limit : 0;
+template <class Number>
+Number limit_product(Number multiplier, double limit) {
+  return std::isfinite(limit) ? multiplier * limit : Number{0};
+}
+
+template <class Number>
+Number dot(const VectorView& a, const VectorView& b) {
+  if constexpr (std::is_same_v<Number, double>) {
+    return a.dot(b);
+  } else {
+    return a.template cast<Number>().dot(b.template cast<Number>());
+  }
 }
 
 double primal_residual(const VectorsView& data, const PointView& v, const ProductsView& products) {
@@ -51,20 +64,21 @@ double dual_residual(const VectorsView& data, const PointView& v, const Products
                                norm(v.z_box)});  // (R2)
 }
 
+template <class Number>
 double relative_gap(const VectorsView& data, const PointView& v, const ProductsView& products, double floor) {
-  const double quadratic = v.x.dot(products.Px);
-  const double linear = data.q.dot(v.x);
-  const double equalities = data.b.dot(v.y);
-  double inequalities = 0;
-  for (Index i = 0; i < v.z.size(); ++i) inequalities += limit_product(v.z[i], data.h[i]);
-  double bounds = 0;
+  const auto quadratic = dot<Number>(v.x, products.Px);
+  const auto linear = dot<Number>(data.q, v.x);
+  const auto equalities = dot<Number>(data.b, v.y);
+  Number inequalities = 0;
+  for (Index i = 0; i < v.z.size(); ++i) inequalities += limit_product<Number>(v.z[i], data.h[i]);
+  Number bounds = 0;
   for (Index j = 0; j < v.x.size(); ++j) {
     const VectorView& limit = v.z_box[j] > 0 ? data.ub : data.lb;
-    if (limit.size() > 0) bounds += limit_product(v.z_box[j], limit[j]);
+    if (limit.size() > 0) bounds += limit_product<Number>(v.z_box[j], limit[j]);
   }
-  const double scale = std::max({floor, std::abs(quadratic), std::abs(linear), std::abs(equalities),
-                                 std::abs(inequalities), std::abs(bounds)});
-  return std::abs(quadratic + linear + equalities + inequalities + bounds) / scale;  // (R3)
+  const Number scale = std::max({static_cast<Number>(floor), std::abs(quadratic), std::abs(linear),
+                                 std::abs(equalities), std::abs(inequalities), std::abs(bounds)});
+  return static_cast<double>(std::abs(quadratic + linear + equalities + inequalities + bounds) / scale);  // (R3)
 }
 
 }  // namespace
@@ -78,9 +92,13 @@ bool Residuals::below(double tolerance) const {
 Residuals relative_residuals(const VectorsView& data, const PointView& v, const ProductsView& products,
                              double largest_P) {
   const double floor = smallest_scale(largest_P, data.q);
+  double gap = relative_gap<double>(data, v, products, floor);
+  // Large multipliers that cancel leave rounding errors in the sums; where they could matter, they are summed
+  // in extended precision.
+  if (gap > doubtful_gap) gap = relative_gap<long double>(data, v, products, floor);
   return {.primal = primal_residual(data, v, products),
           .dual = dual_residual(data, v, products, floor),
-          .gap = relative_gap(data, v, products, floor)};
+          .gap = gap};
 }
 
 template <Matrix M>
