@@ -1,0 +1,114 @@
+"""One function a solver: a problem in, what became of it out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import altdiff
+import numpy as np
+import scipy.sparse as sp
+from altdiff import QuadraticProgram
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Seconds are those of the solver alone."""
+
+    status: str
+    seconds: float
+    objective: float = float("nan")
+    iterations: int = 0
+    residual: float = float("nan")  # altdiff only: the worst of primal, dual and gap, on the user's data
+    degenerate: bool = False
+    unique: bool = True
+
+
+Solver = Callable[[QuadraticProgram, float], Answer]
+
+
+def with_altdiff(qp: QuadraticProgram, time_limit: float) -> Answer:
+    """Default settings."""
+    start = time.perf_counter()
+    solution = altdiff.solve_qp(**qp.fields(), time_limit=time_limit)
+    return Answer(
+        solution.status.name,
+        time.perf_counter() - start,
+        solution.objective + qp.constant,
+        solution.iterations,
+        max(solution.primal_residual, solution.dual_residual, solution.duality_gap),
+        solution.degenerate,
+        solution.unique,
+    )
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A problem with every block, if empty, and sparse matrices."""
+
+    P: sp.csc_matrix
+    q: np.ndarray
+    G: sp.csc_matrix
+    h: np.ndarray
+    A: sp.csc_matrix
+    b: np.ndarray
+    lb: np.ndarray
+    ub: np.ndarray
+
+
+def whole(qp: QuadraticProgram) -> Whole:
+    """Absent rows and bounds filled in."""
+    n = qp.q.size
+    given = {"G": qp.G, "A": qp.A}
+    matrices = {name: sp.csc_matrix((0, n) if m is None else m) for name, m in given.items()}
+    return Whole(
+        P=sp.csc_matrix(qp.P),
+        q=qp.q,
+        h=np.zeros(0) if qp.h is None else qp.h,
+        b=np.zeros(0) if qp.b is None else qp.b,
+        lb=np.full(n, -np.inf) if qp.lb is None else np.broadcast_to(qp.lb, n),
+        ub=np.full(n, np.inf) if qp.ub is None else np.broadcast_to(qp.ub, n),
+        **matrices,
+    )
+
+
+def with_piqp(qp: QuadraticProgram, time_limit: float) -> Answer:
+    """Sparse, to 1e-9."""
+    import piqp
+
+    solver = piqp.SparseSolver()
+    solver.settings.eps_abs = solver.settings.eps_rel = 1e-9
+    solver.settings.max_iter = 250
+    full = whole(qp)
+    start = time.perf_counter()
+    solver.setup(full.P, full.q, full.A, full.b, full.G, None, full.h, full.lb, full.ub)
+    status = solver.solve()
+    seconds = time.perf_counter() - start
+    info = solver.result.info
+    return Answer(status.name, seconds, info.primal_obj + qp.constant, info.iter)
+
+
+def with_clarabel(qp: QuadraticProgram, time_limit: float) -> Answer:
+    """Bounds as rows, to 1e-9."""
+    import clarabel
+
+    full = whole(qp)
+    lower, upper = np.flatnonzero(np.isfinite(full.lb)), np.flatnonzero(np.isfinite(full.ub))
+    rows, eye = np.flatnonzero(np.isfinite(full.h)), sp.eye(full.q.size, format="csr")
+    start = time.perf_counter()
+    matrix = sp.vstack([full.A, full.G.tocsr()[rows], -eye[lower], eye[upper]]).tocsc()
+    limits = np.concatenate([full.b, full.h[rows], -full.lb[lower], full.ub[upper]])
+    cones = [clarabel.ZeroConeT(full.b.size), clarabel.NonnegativeConeT(limits.size - full.b.size)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.time_limit = time_limit
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-9
+    solution = clarabel.DefaultSolver(
+        sp.triu(full.P).tocsc(), full.q, matrix, limits, cones, settings
+    ).solve()
+    seconds = time.perf_counter() - start
+    return Answer(str(solution.status), seconds, solution.obj_val + qp.constant, solution.iterations)
+
+
+SOLVERS: dict[str, Solver] = {"altdiff": with_altdiff, "piqp": with_piqp, "clarabel": with_clarabel}
