@@ -82,7 +82,7 @@ Solution<SparseMatrix> solve_checked(const QuadraticProgram<SparseMatrix>& qp, c
                                      const Point& initial) {
   require(settings.method != Method::ActiveSet,
           "method 'active_set' is for dense matrices: use 'auto', or convert P, G and A");
-  const ScopedBlasThreads threads(qp.n(), settings.num_threads);
+  const ScopedBlasThreads one_thread(0, settings.num_threads);  // the fronts are too small to share
   return solve_one(qp, settings, initial);
 }
 

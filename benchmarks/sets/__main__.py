@@ -42,7 +42,7 @@ def row(path: Path, reference: float, answers: dict[str, Answer]) -> list[str]:
     others = [ours.seconds / answers[name].seconds for name in answers if name != "altdiff"]
     return [
         path.name.split(".")[0],
-        *map(str, qp.sizes),
+        *map(str, qp.sizes.values()),
         ours.status,
         str(ours.iterations),
         f"{ours.seconds:.4f}",

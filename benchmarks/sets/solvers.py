@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import altdiff
 import numpy as np
@@ -75,7 +76,7 @@ def whole(qp: QuadraticProgram) -> Whole:
 
 def with_piqp(qp: QuadraticProgram, time_limit: float) -> Answer:
     """Sparse, to 1e-9."""
-    import piqp
+    import piqp  # type: ignore[import-not-found]
 
     solver = piqp.SparseSolver()
     solver.settings.eps_abs = solver.settings.eps_rel = 1e-9
@@ -91,13 +92,13 @@ def with_piqp(qp: QuadraticProgram, time_limit: float) -> Answer:
 
 def with_clarabel(qp: QuadraticProgram, time_limit: float) -> Answer:
     """Bounds as rows, to 1e-9."""
-    import clarabel
+    import clarabel  # type: ignore[import-not-found]
 
     full = whole(qp)
     lower, upper = np.flatnonzero(np.isfinite(full.lb)), np.flatnonzero(np.isfinite(full.ub))
     rows, eye = np.flatnonzero(np.isfinite(full.h)), sp.eye(full.q.size, format="csr")
     start = time.perf_counter()
-    matrix = sp.vstack([full.A, full.G.tocsr()[rows], -eye[lower], eye[upper]]).tocsc()
+    matrix: Any = sp.vstack([full.A, full.G.tocsr()[rows], -eye[lower], eye[upper]])
     limits = np.concatenate([full.b, full.h[rows], -full.lb[lower], full.ub[upper]])
     cones = [clarabel.ZeroConeT(full.b.size), clarabel.NonnegativeConeT(limits.size - full.b.size)]
     settings = clarabel.DefaultSettings()

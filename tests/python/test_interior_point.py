@@ -53,9 +53,9 @@ def test_solves_linear_programs_to_their_vertex(seed: int, sparse: bool) -> None
 def test_fills_in_as_dense_as_it_may() -> None:
     rng = np.random.default_rng(0)
     n = 300
-    pattern = sp.random(n, n, density=0.03, random_state=1)
+    pattern: Any = sp.random(n, n, density=0.03, random_state=1)
     P = (pattern @ pattern.T + 0.01 * sp.eye(n)).tocsc()
-    A = sp.random(60, n, density=0.05, random_state=2, format="csc")
+    A: Any = sp.random(60, n, density=0.05, random_state=2, format="csc")
     x = rng.normal(size=n)
     solution = altdiff.solve_qp(P, rng.normal(size=n), None, None, A, A @ x, x - 1, x + 1)
     assert solution.status is Status.SOLVED
@@ -125,7 +125,7 @@ def test_an_interrupt_ends_a_solve_and_leaves_python_usable() -> None:
 
 def test_a_time_limit_holds() -> None:
     n = 1200
-    M = sp.random(n, n, density=0.2, random_state=0)
+    M: Any = sp.random(n, n, density=0.2, random_state=0)
     begin = time.perf_counter()
     solution = altdiff.solve_qp(
         (M @ M.T).tocsc(), np.ones(n), M.tocsc(), np.ones(n), method="interior_point", time_limit=1e-3
