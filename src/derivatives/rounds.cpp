@@ -17,8 +17,8 @@ void restrict_to(const ActiveSet& S, const Vector& box_mask, PointBlock& v) {
 }
 
 template <Matrix M>
-void residual(const QuadraticProgram<M>& qp, const PointBlock& right_side, const PointBlock& t,
-              PointBlock& r) {
+void residual(const QuadraticProgram<M>& qp, const Compliance* give, const PointBlock& right_side,
+              const PointBlock& t, PointBlock& r) {
   r.x = -right_side.x - t.z_box;
   r.y = -right_side.y;
   r.z = -right_side.z;
@@ -28,6 +28,10 @@ void residual(const QuadraticProgram<M>& qp, const PointBlock& right_side, const
   add_transposed_product(-1, qp.G, t.z, r.x);
   add_product(-1, qp.A, t.x, r.y);
   add_product(-1, qp.G, t.x, r.z);
+  if (give == nullptr) return;
+  r.y += give->y.asDiagonal() * t.y;
+  r.z += give->z.asDiagonal() * t.z;
+  r.z_box += give->box.asDiagonal() * t.z_box;  // (W1)
 }
 
 void add(PointBlock& t, const PointBlock& step) {
@@ -44,6 +48,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
                                const ActiveSet& S, const PointBlock& right_side, PointBlock& t,
                                const RoundLimits& limits) {
   const Vector box_mask = S.box_mask();
+  const Compliance* give = S.soft() ? &S.give : nullptr;
   Vector workspace(system.workspace_size());
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
@@ -56,7 +61,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   double reference = report.residual;
   bool met = false;
   for (int k = 0, idle = 0;; ++k, ++idle) {
-    residual(qp, b, t, r);
+    residual(qp, give, b, t, r);
     restrict_to(S, box_mask, r);
     const double error = norm_of(r) / scale;  // (R4)
     if (error < report.residual) {

@@ -26,6 +26,7 @@ struct RoundReport {
 ///     [G_S             ] [z]       [r_z,S]
 ///     [I_S             ] [box]     [r_box,S]
 ///
+/// where rows that give way, if there are any, have -1/w on the diagonal (W1),
 /// by alternating rounds from `t`, one column a right-hand side, with a factor that somebody owns already.
 /// Whatever penalties the factor has, the fixed point is the same; large ones on S and none elsewhere need 2
 /// to 5 rounds, the penalties of ADMM are the paper's recursion. The finish, the adjoint and the tangent are
