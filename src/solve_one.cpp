@@ -112,7 +112,10 @@ class Solver {
     auto finished = finish(program_, start, settings_.gradient_tolerance, system);
     if (!finished) return false;
     accept(finished->point);
-    if (!residuals_.below(settings_.tolerance)) return false;
+    if (!residuals_.below(settings_.tolerance)) {
+      system = AugmentedSystem<M>(program_->qp.P, program_->qp.A, program_->qp.G);  // the finish kept it
+      return false;
+    }
     solution_.status = Status::Solved;
     solution_.linearisation = std::move(finished->linearisation);
     describe(finished->point);

@@ -205,7 +205,8 @@ class BatchSolver {
                           states[j].changes <= settings_.max_iterations && !late() &&
                           engine.residuals[j].below(settings_.tolerance);
       const auto c = static_cast<Index>(j);
-      if (solved && engine.margin[j] < degenerate_margin &&
+      const bool redundant = members[j].instance.space->equalities() < program_.p;
+      if (solved && (redundant || engine.margin[j] < degenerate_margin) &&
           by_convention(members[j], column(engine.point, c), states[j].changes))
         continue;
       if (solved) {
@@ -340,7 +341,8 @@ class BatchSolver {
     accept(i, solve_one(qp, rest, start));
   }
 
-  /// On a kink, derivatives follow a convention that the finish knows; false if it does not keep the point.
+  /// On a kink, or with redundant rows, derivatives and multipliers follow a convention that the finish
+  /// knows; false if it does not keep the point.
   bool by_convention(const Member& member, const BasicPoint<Column>& found, int changes) {
     const Point point{.x = found.x, .y = found.y, .z = found.z, .z_box = found.z_box};
     auto finished = finish_one(program_of(member.instance), settings_, point);

@@ -53,7 +53,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
   restrict_to(S, box_mask, t);
-  const double scale = std::max(norm_of(b), std::numeric_limits<double>::min());
+  double scale = std::max(norm_of(b), std::numeric_limits<double>::min());
 
   RoundReport report{.residual = std::numeric_limits<double>::infinity()};
   PointBlock best = t;
@@ -63,7 +63,8 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   for (int k = 0, idle = 0;; ++k, ++idle) {
     residual(qp, give, b, t, r);
     restrict_to(S, box_mask, r);
-    const double error = norm_of(r) / scale;  // (R4)
+    if (k == 0) scale = std::max(scale, norm_of(r));  // zero data, and a start that is not
+    const double error = norm_of(r) / scale;          // (R4)
     if (error < report.residual) {
       best = t;
       report = {.rounds = k, .residual = error, .remainder = r};
