@@ -8,6 +8,8 @@ namespace altdiff::detail {
 
 namespace {
 
+constexpr double rounding = std::numeric_limits<double>::epsilon();
+
 double norm_of(const PointBlock& v) { return std::max({norm(v.x), norm(v.y), norm(v.z), norm(v.z_box)}); }
 
 /// Rows outside the set have no multiplier and no residual.
@@ -63,8 +65,8 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   for (int k = 0, idle = 0;; ++k, ++idle) {
     residual(qp, give, b, t, r);
     restrict_to(S, box_mask, r);
-    if (k == 0) scale = std::max(scale, norm_of(r));  // zero data, and a start that is not
-    const double error = norm_of(r) / scale;          // (R4)
+    if (k == 0) scale = std::max(scale, rounding * norm_of(r));  // data may be zero where the start is not
+    const double error = norm_of(r) / scale;                     // (R4)
     if (error < report.residual) {
       best = t;
       report = {.rounds = k, .residual = error, .remainder = r};
