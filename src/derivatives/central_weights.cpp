@@ -15,7 +15,7 @@ constexpr double to_the_boundary = 0.99;
 constexpr double last_step = 1e-7;   // relative; Newton squares it
 constexpr double solved = 1e-10;     // (R4) of a step
 constexpr double as_strict = 1e9;    // a weight that is as good as infinite
-constexpr double as_nothing = 1e-9;  // and as good as zero; in scaled units P and rows are of order one
+constexpr double as_nothing = 1e-6;  // where P is flat, sigma alone leaves weights up to about 1e-7
 
 /// Slacks s and multipliers t of the weak rows, over all rows of G and all bounds; ones elsewhere.
 struct Pairs {

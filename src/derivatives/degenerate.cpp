@@ -111,10 +111,13 @@ void settle_degenerate(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S, Au
   S = strictly_active(qp, v, rows, zero_at(qp, v));
   ActiveSet W{.z = rows.z - S.z, .box = rows.box - S.box};
   drop_implied(qp, S, W, system);
-  PointBlock right_side = zeros(qp, 1);
-  right_side.x = generic_block(qp.n(), 1);
   PointBlock t = zeros(qp, 1);
-  if (add_central_weights(qp, W, S, system) && solve_on(qp, S, right_side, good_enough, system, t)) return;
+  if (add_central_weights(qp, W, S, system)) {
+    // Judged by something that has a solution: else, where x is not unique, the best sigma is an accident.
+    PointBlock known = zeros(qp, 1);
+    known.x = generic_block(qp.n(), 1);
+    if (solve_on(qp, S, right_side_of(qp, S, known), good_enough, system, t)) return;
+  }
   S = before;
   t = {.x = v.x, .y = v.y, .z = v.z, .z_box = v.z_box};
   (void)solve_on(qp, S, data_of(qp, S), good_enough, system, t);

@@ -85,6 +85,19 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   return report;
 }
 
+template <Matrix M>
+PointBlock right_side_of(const QuadraticProgram<M>& qp, const ActiveSet& S, PointBlock t) {
+  const Vector box_mask = S.box_mask();
+  restrict_to(S, box_mask, t);
+  const PointBlock zero{.x = 0 * t.x, .y = 0 * t.y, .z = 0 * t.z, .z_box = 0 * t.z_box};
+  PointBlock r = zero;
+  residual(qp, S.soft() ? &S.give : nullptr, zero, t, r);
+  restrict_to(S, box_mask, r);
+  return r;
+}
+
+template PointBlock right_side_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, PointBlock);
+template PointBlock right_side_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, PointBlock);
 template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,
                                         const AugmentedSystem<DenseMatrix>&, const ActiveSet&,
                                         const PointBlock&, PointBlock&, const RoundLimits&);

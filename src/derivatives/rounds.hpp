@@ -36,6 +36,12 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
                                const ActiveSet& S, const PointBlock& right_side, PointBlock& t,
                                const RoundLimits& limits);
 
+/// The right-hand side of (A2) whose solution is `t`; of t only what belongs to S counts.
+template <Matrix M>
+[[nodiscard]] PointBlock right_side_of(const QuadraticProgram<M>& qp, const ActiveSet& S, PointBlock t);
+
+extern template PointBlock right_side_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, PointBlock);
+extern template PointBlock right_side_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, PointBlock);
 extern template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,
                                                const AugmentedSystem<DenseMatrix>&, const ActiveSet&,
                                                const PointBlock&, PointBlock&, const RoundLimits&);
