@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace altdiff::detail {
 
@@ -12,21 +13,25 @@ namespace {
 constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot get below: no solution
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
 
+struct Attempt {
+  double sigma, row;  // proximal term, and the penalty of a strict row
+};
+
 /// Large penalties on the active rows make a round contract fast; how large is limited by what the
-/// factorisation survives, and the condensed matrix squares the condition. sigma is tried in this order:
-/// small enough for most; smaller where P is so ill conditioned that sigma drowns it; larger where rounding
-/// has made P indefinite.
+/// factorisation survives, and the condensed matrix squares the condition. Tried in this order: sigma small
+/// enough for most; smaller where P is so ill conditioned that sigma drowns it; larger where rounding has
+/// made P indefinite; a larger penalty where rows are nearly dependent.
 template <Matrix M>
 struct RoundPenalty;
 template <>
 struct RoundPenalty<DenseMatrix> {
-  static constexpr std::array sigmas{1e-7, 1e-10, 1e-12, 1e-6, 1e-5};
-  static constexpr double row = 1e6;
+  static constexpr std::array attempts{Attempt{1e-7, 1e6}, Attempt{1e-10, 1e6}, Attempt{1e-12, 1e6},
+                                       Attempt{1e-6, 1e6}, Attempt{1e-5, 1e6},  Attempt{1e-7, 1e8}};
 };
 template <>
 struct RoundPenalty<SparseMatrix> {
-  static constexpr std::array sigmas{1e-8, 1e-10, 1e-12, 1e-6, 1e-5};
-  static constexpr double row = 1e8;
+  static constexpr std::array attempts{Attempt{1e-8, 1e8}, Attempt{1e-10, 1e8}, Attempt{1e-12, 1e8},
+                                       Attempt{1e-6, 1e8}, Attempt{1e-5, 1e8}};
 };
 
 /// `largest`, or the weight of a row that gives way.
@@ -34,6 +39,13 @@ Vector penalties_of(const Vector& members, const Vector& give, double largest) {
   Vector R = largest * members;
   if (give.size() > 0) R = R.cwiseMin(give.cwiseMax(1 / largest).cwiseInverse());
   return R;
+}
+
+Penalties penalties_with(const ActiveSet& S, Index p, const Attempt& attempt) {
+  return {.sigma = attempt.sigma,
+          .A = penalties_of(Vector::Ones(p), S.give.y, attempt.row),
+          .G = penalties_of(S.z, S.give.z, attempt.row),
+          .box = penalties_of(S.box_mask(), S.give.box, attempt.row)};
 }
 
 template <Matrix M>
@@ -48,11 +60,7 @@ bool solvable(const QuadraticProgram<M>& qp, const ActiveSet& S, const Augmented
 
 template <Matrix M>
 Penalties penalties_on(const ActiveSet& S, Index p, double sigma) {
-  constexpr double R = RoundPenalty<M>::row;
-  return {.sigma = sigma,
-          .A = penalties_of(Vector::Ones(p), S.give.y, R),
-          .G = penalties_of(S.z, S.give.z, R),
-          .box = penalties_of(S.box_mask(), S.give.box, R)};
+  return penalties_with(S, p, {.sigma = sigma, .row = RoundPenalty<M>::attempts[0].row});
 }
 
 template <Matrix M>
@@ -68,27 +76,27 @@ bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBloc
               double good_enough, AugmentedSystem<M>& system, PointBlock& t) {
   const PointBlock start = t;
   double best = std::numeric_limits<double>::infinity();
-  double best_sigma = 0;
-  const auto attempt = [&](double sigma) {
+  std::optional<Attempt> closest;
+  const auto error_of = [&](const Attempt& attempt) {
     PointBlock trial = start;
-    if (!system.factorise(qp.P, qp.A, qp.G, penalties_on<M>(S, qp.p(), sigma))) return best;
+    if (!system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) return best;
     const double error = alternating_rounds(qp, system, S, right_side, trial, to_machine_precision).residual;
     if (error < best) {
       best = error;
-      best_sigma = sigma;
+      closest = attempt;
       t = std::move(trial);
     }
     return error;
   };
-  for (const double sigma : RoundPenalty<M>::sigmas)
-    if (attempt(sigma) <= good_enough) return true;
-  return best_sigma > 0 && system.factorise(qp.P, qp.A, qp.G, penalties_on<M>(S, qp.p(), best_sigma));
+  for (const Attempt& attempt : RoundPenalty<M>::attempts)
+    if (error_of(attempt) <= good_enough) return true;
+  return closest && system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), *closest));
 }
 
 template <Matrix M>
 bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S, AugmentedSystem<M>& system) {
-  for (const double sigma : RoundPenalty<M>::sigmas)
-    if (system.factorise(qp.P, qp.A, qp.G, penalties_on<M>(S, qp.p(), sigma))) return true;
+  for (const Attempt& attempt : RoundPenalty<M>::attempts)
+    if (system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) return true;
   return false;
 }
 
