@@ -1,5 +1,6 @@
 #include "derivatives/rounds.hpp"
 
+#include <cmath>
 #include <limits>
 
 #include "linalg/norms.hpp"
@@ -11,6 +12,12 @@ namespace {
 constexpr double rounding = std::numeric_limits<double>::epsilon();
 
 double norm_of(const PointBlock& v) { return std::max({norm(v.x), norm(v.y), norm(v.z), norm(v.z_box)}); }
+
+/// Relative to `scale`: squares of the numbers themselves may overflow.
+double length_of(const PointBlock& v, double scale) {
+  return std::sqrt((v.x / scale).squaredNorm() + (v.y / scale).squaredNorm() + (v.z / scale).squaredNorm() +
+                   (v.z_box / scale).squaredNorm());
+}
 
 /// Rows outside the set have no multiplier and no residual.
 void restrict_to(const ActiveSet& S, const Vector& box_mask, PointBlock& v) {
@@ -60,6 +67,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   RoundReport report{.residual = std::numeric_limits<double>::infinity()};
   PointBlock best = t;
   PointBlock r = b;
+  double shortest = report.residual;
   double reference = report.residual;
   bool met = false;
   for (int k = 0, idle = 0;; ++k, ++idle) {
@@ -67,12 +75,15 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
     restrict_to(S, box_mask, r);
     if (k == 0) scale = std::max(scale, rounding * norm_of(r));  // data may be zero where the start is not
     const double error = norm_of(r) / scale;                     // (R4)
-    if (error < report.residual) {
+    // Progress is judged by length: the largest entry may be one that no solution can bring down.
+    const double length = length_of(r, scale);
+    if (k == 0 || length < shortest) {
+      shortest = length;
       best = t;
       report = {.rounds = k, .residual = error, .remainder = r};
     }
-    if (error < 0.5 * reference) {
-      reference = error;
+    if (length < 0.5 * reference) {
+      reference = length;
       idle = 0;
     }
     if (met || error == 0 || !(error < 1e30) || k == limits.max_rounds || idle > limits.patience) break;
