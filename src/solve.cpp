@@ -56,6 +56,10 @@ class BatchOfOne final : public Linearisation<DenseMatrix> {
     const auto& other = linearisation_->instances[0].other;
     return other == nullptr || other->regular();
   }
+  [[nodiscard]] bool independent() const override {
+    const auto& other = linearisation_->instances[0].other;
+    return other == nullptr || other->independent();
+  }
   [[nodiscard]] ActiveSet active() const override {
     return {.z = linearisation_->active_rows(0, program_.m),
             .box = linearisation_->active_bounds(0, program_.n, program_.m)};

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "derivatives/finish.hpp"
 #include "engines/alternating.hpp"
@@ -61,6 +62,12 @@ class Solver {
     if (warm && settings_.finish && try_finish(start, system)) return solution_;
     if (settings_.method == Method::Alternating || !settings_.finish) return run_engine(start);
     return run_interior_point(std::move(system));
+  }
+
+  std::optional<Solution<M>> only_finish(const Point& point) {
+    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+    if (!try_finish(program_->from_user(point), system)) return {};
+    return solution_;
   }
 
  private:
@@ -200,7 +207,8 @@ class Solver {
   void describe(const Point& scaled_point) {
     solution_.margin = margin(program_->qp, scaled_point);
     solution_.unique = solution_.linearisation->regular();
-    solution_.degenerate = solution_.margin < degenerate_margin || !solution_.unique;
+    solution_.degenerate = solution_.margin < degenerate_margin || !solution_.unique ||
+                           !solution_.linearisation->independent();
   }
 
   Solution<M> without_point(Status status) {
@@ -249,6 +257,14 @@ Solution<M> solve_one(const QuadraticProgram<M>& qp, const Settings& settings, c
   return solution;
 }
 
+template <Matrix M>
+std::optional<Solution<M>> finish_one(const QuadraticProgram<M>& qp, const Settings& settings,
+                                      const Point& point) {
+  return Solver<M>(qp, settings).only_finish(point);
+}
+
+template std::optional<Solution<DenseMatrix>> finish_one(const QuadraticProgram<DenseMatrix>&,
+                                                         const Settings&, const Point&);
 template Solution<DenseMatrix> solve_one(const QuadraticProgram<DenseMatrix>&, const Settings&,
                                                  const Point&);
 template Solution<SparseMatrix> solve_one(const QuadraticProgram<SparseMatrix>&, const Settings&,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <altdiff/solve.hpp>
+#include <optional>
 
 namespace altdiff::detail {
 
@@ -10,6 +11,13 @@ template <Matrix M>
 [[nodiscard]] Solution<M> solve_one(const QuadraticProgram<M>& qp, const Settings& settings,
                                             const Point& initial);
 
+/// The finish alone, from a point that another engine found; empty if it does not solve the program.
+template <Matrix M>
+[[nodiscard]] std::optional<Solution<M>> finish_one(const QuadraticProgram<M>& qp, const Settings& settings,
+                                                    const Point& point);
+
+extern template std::optional<Solution<DenseMatrix>> finish_one(const QuadraticProgram<DenseMatrix>&,
+                                                                const Settings&, const Point&);
 extern template Solution<DenseMatrix> solve_one(const QuadraticProgram<DenseMatrix>&, const Settings&,
                                                         const Point&);
 extern template Solution<SparseMatrix> solve_one(const QuadraticProgram<SparseMatrix>&,

@@ -33,7 +33,7 @@ struct Solution : Point {
   double primal_residual = std::numeric_limits<double>::infinity();  ///< (R1)
   double dual_residual = std::numeric_limits<double>::infinity();    ///< (R2)
   double duality_gap = std::numeric_limits<double>::infinity();      ///< (R3)
-  bool degenerate = false;  ///< some row is neither clearly active nor clearly inactive
+  bool degenerate = false;  ///< a weak or a redundant active row, or x not unique: dx is a convention
   bool unique = true;       ///< false: other x are as good, and dx is a convention
   double margin =
       std::numeric_limits<double>::infinity();  ///< (G1): distance to the nearest change of active set

@@ -52,7 +52,7 @@ def summary(program: QuadraticProgram, solution: Solution, seconds: float) -> st
         "time": f"{seconds:.3g} s",
     }
     if solution.status == Status.SOLVED:
-        lines["degenerate"] = "yes: x has a kink here" if solution.degenerate else "no"
+        lines["degenerate"] = "yes: derivatives are a convention here" if solution.degenerate else "no"
         lines["unique"] = "yes" if solution.unique else "no: other x have this objective"
     else:
         lines["what to try"] = advice(solution.status)

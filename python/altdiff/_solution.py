@@ -65,7 +65,7 @@ class Solution:
     primal_residual: Number  # relative, as docs/math.md defines it
     dual_residual: Number  # relative
     duality_gap: Number  # relative
-    degenerate: Number  # True: a constraint is active with a zero multiplier, and x has a kink here
+    degenerate: Number  # True: a weak or redundant active row, or x not unique
     unique: Number  # True: no other x has this objective
     margin: Number  # min over the constraints of max(slack, multiplier), scaled
     _solved: Solved = field(repr=False)

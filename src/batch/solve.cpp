@@ -161,8 +161,7 @@ class BatchSolver {
       end = std::find_if(first, members.end(), [&](const Member& other) { return other.i / lanes != place; });
       solve_quartet({first, end}, workspace);
     }
-    std::erase_if(members,
-                  [&](const Member& member) { return result_->instances[at(member.i)].quartet != nullptr; });
+    std::erase_if(members, [&](const Member& member) { return result_->instances[at(member.i)].known(); });
   }
 
   void solve_quartet(std::span<const Member> members, Quartet::Workspace& workspace) {
@@ -185,6 +184,9 @@ class BatchSolver {
       if (!result.exact[lane] || result.changes[lane] > settings_.max_iterations || late() ||
           !result.residuals[lane].below(settings_.tolerance))
         continue;
+      if (result.margin[lane] < degenerate_margin &&
+          by_convention(member, column(result.point, member.i % lanes), result.changes[lane]))
+        continue;
       accept(quartet, result, member.i);
     }
   }
@@ -202,9 +204,14 @@ class BatchSolver {
       const bool solved = states[j].outcome == DualState::Outcome::Solved &&
                           states[j].changes <= settings_.max_iterations && !late() &&
                           engine.residuals[j].below(settings_.tolerance);
+      const auto c = static_cast<Index>(j);
+      const bool redundant = members[j].instance.space->equalities() < program_.p;
+      if (solved && (redundant || engine.margin[j] < degenerate_margin) &&
+          by_convention(members[j], column(engine.point, c), states[j].changes))
+        continue;
       if (solved) {
-        accept(engine, static_cast<Index>(j), members[j], std::move(states[j]));
-      } else if (!certified(engine, static_cast<Index>(j), members[j].i, states[j], instances[j])) {
+        accept(engine, c, members[j], std::move(states[j]));
+      } else if (!certified(engine, c, members[j].i, states[j], instances[j])) {
         hand_on(members[j].i, instances[j], states[j].changes > settings_.max_iterations);
       }
     }
@@ -328,19 +335,28 @@ class BatchSolver {
     Point start = known_start(i);
     if (active_set() && !at_limit && !late() && is_convex(normalised(qp).P)) {
       const Proximal found = solve_proximal(instance, result_->bounded);
-      if (found.found() && settled(i, qp, rest, found)) return;
+      if (found.found() && settled(i, qp, found)) return;
       if (found.found()) start = found.as_point();
     }
     accept(i, solve_one(qp, rest, start));
   }
 
+  /// On a kink, or with redundant rows, derivatives and multipliers follow a convention that the finish
+  /// knows; false if it does not keep the point.
+  bool by_convention(const Member& member, const BasicPoint<Column>& found, int changes) {
+    const Point point{.x = found.x, .y = found.y, .z = found.z, .z_box = found.z_box};
+    auto finished = finish_one(program_of(member.instance), settings_, point);
+    if (!finished) return false;
+    finished->iterations = changes;
+    finished->degenerate = true;
+    accept(member.i, *finished);
+    return true;
+  }
+
   /// The proximal method's point, finished on its active set, or as it is; false if neither passes the check.
-  bool settled(Index i, const QuadraticProgram<DenseMatrix>& qp, Settings only_finish,
-               const Proximal& found) {
-    only_finish.max_iterations = 0;
-    const auto finished = solve_one(qp, only_finish, found.as_point());
-    if (finished.status == Status::Solved) {
-      accept(i, finished);
+  bool settled(Index i, const QuadraticProgram<DenseMatrix>& qp, const Proximal& found) {
+    if (const auto finished = finish_one(qp, settings_, found.as_point())) {
+      accept(i, *finished);
       return true;
     }
     if (!found.residuals.below(settings_.tolerance) || late()) return false;

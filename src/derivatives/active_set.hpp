@@ -4,12 +4,19 @@
 
 namespace altdiff::detail {
 
+/// How far rows give way: row i reads G_i x - give_i z_i = limit instead of G_i x = limit.
+struct Compliance {
+  Vector y{}, z{}, box{};
+};
+
 /// The rows that hold with equality, as factors: 1 in, 0 out. Bounds: +1 at ub, -1 at lb, 0 inside.
 struct ActiveSet {
   Vector z;
   Vector box;
+  Compliance give{};  ///< 1/w of rows that enter with a weight w (W1), else 0; empty: every row is strict
 
   [[nodiscard]] Vector box_mask() const { return box.cwiseAbs(); }
+  [[nodiscard]] bool soft() const { return give.box.size() > 0; }
 };
 
 /// Rows whose multiplier exceeds their slack (A1).

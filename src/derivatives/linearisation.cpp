@@ -1,6 +1,6 @@
 #include "derivatives/linearisation.hpp"
 
-#include <cmath>
+#include "derivatives/on_set.hpp"
 
 namespace altdiff::detail {
 
@@ -14,14 +14,6 @@ PointBlock zeros_like(const PointBlock& v) {
           .y = DenseMatrix::Zero(v.y.rows(), v.y.cols()),
           .z = DenseMatrix::Zero(v.z.rows(), v.z.cols()),
           .z_box = DenseMatrix::Zero(v.z_box.rows(), v.z_box.cols())};
-}
-
-/// Any vector without structure will do; this one is the same everywhere.
-Vector generic_vector(Index n) {
-  Vector v(n);
-  for (Index i = 0; i < n; ++i)
-    v[i] = std::sin(1.0 + 1.7 * static_cast<double>(i) * (1.0 + 0.013 * static_cast<double>(i)));
-  return v;
 }
 
 }  // namespace
@@ -44,15 +36,12 @@ PointBlock RoundsLinearisation<M>::solve(const PointBlock& right_side) const {
 
 template <Matrix M>
 bool RoundsLinearisation<M>::regular() const {
-  const auto& qp = program_->qp;
-  const PointBlock b{.x = generic_vector(qp.n()),
-                     .y = DenseMatrix::Zero(qp.p(), 1),
-                     .z = DenseMatrix::Zero(qp.m(), 1),
-                     .z_box = DenseMatrix::Zero(qp.n(), 1)};
-  PointBlock t = zeros_like(b);
-  RoundLimits limits = limits_;
-  limits.tolerance = std::min(limits.tolerance, inconsistent);
-  return alternating_rounds(qp, system_, set_, b, t, limits).residual <= inconsistent;  // (A4)
+  return unique_x(program_->qp, set_, system_, limits_);
+}
+
+template <Matrix M>
+bool RoundsLinearisation<M>::independent() const {
+  return independent_rows(program_->qp, set_, system_, limits_);
 }
 
 template <Matrix M>

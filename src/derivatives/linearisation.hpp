@@ -24,6 +24,9 @@ class Linearisation {
   /// True if (A2) has a solution for a generic right-hand side, so that x is unique (A4).
   [[nodiscard]] virtual bool regular() const = 0;
 
+  /// True if the active rows are linearly independent, so that the multipliers are unique (A5).
+  [[nodiscard]] virtual bool independent() const = 0;
+
   /// The active set, over the rows of the user's G.
   [[nodiscard]] virtual ActiveSet active() const = 0;
 };
@@ -38,6 +41,7 @@ class RoundsLinearisation final : public Linearisation<M> {
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override;
   [[nodiscard]] bool regular() const override;
+  [[nodiscard]] bool independent() const override;
   [[nodiscard]] ActiveSet active() const override;
 
  private:

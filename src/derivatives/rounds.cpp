@@ -1,5 +1,6 @@
 #include "derivatives/rounds.hpp"
 
+#include <cmath>
 #include <limits>
 
 #include "linalg/norms.hpp"
@@ -8,7 +9,15 @@ namespace altdiff::detail {
 
 namespace {
 
+constexpr double rounding = std::numeric_limits<double>::epsilon();
+
 double norm_of(const PointBlock& v) { return std::max({norm(v.x), norm(v.y), norm(v.z), norm(v.z_box)}); }
+
+/// Relative to `scale`: squares of the numbers themselves may overflow.
+double length_of(const PointBlock& v, double scale) {
+  return std::sqrt((v.x / scale).squaredNorm() + (v.y / scale).squaredNorm() + (v.z / scale).squaredNorm() +
+                   (v.z_box / scale).squaredNorm());
+}
 
 /// Rows outside the set have no multiplier and no residual.
 void restrict_to(const ActiveSet& S, const Vector& box_mask, PointBlock& v) {
@@ -17,8 +26,8 @@ void restrict_to(const ActiveSet& S, const Vector& box_mask, PointBlock& v) {
 }
 
 template <Matrix M>
-void residual(const QuadraticProgram<M>& qp, const PointBlock& right_side, const PointBlock& t,
-              PointBlock& r) {
+void residual(const QuadraticProgram<M>& qp, const Compliance* give, const PointBlock& right_side,
+              const PointBlock& t, PointBlock& r) {
   r.x = -right_side.x - t.z_box;
   r.y = -right_side.y;
   r.z = -right_side.z;
@@ -28,6 +37,10 @@ void residual(const QuadraticProgram<M>& qp, const PointBlock& right_side, const
   add_transposed_product(-1, qp.G, t.z, r.x);
   add_product(-1, qp.A, t.x, r.y);
   add_product(-1, qp.G, t.x, r.z);
+  if (give == nullptr) return;
+  r.y += give->y.asDiagonal() * t.y;
+  r.z += give->z.asDiagonal() * t.z;
+  r.z_box += give->box.asDiagonal() * t.z_box;  // (W1)
 }
 
 void add(PointBlock& t, const PointBlock& step) {
@@ -44,27 +57,33 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
                                const ActiveSet& S, const PointBlock& right_side, PointBlock& t,
                                const RoundLimits& limits) {
   const Vector box_mask = S.box_mask();
+  const Compliance* give = S.soft() ? &S.give : nullptr;
   Vector workspace(system.workspace_size());
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
   restrict_to(S, box_mask, t);
-  const double scale = std::max(norm_of(b), std::numeric_limits<double>::min());
+  double scale = std::max(norm_of(b), std::numeric_limits<double>::min());
 
   RoundReport report{.residual = std::numeric_limits<double>::infinity()};
   PointBlock best = t;
   PointBlock r = b;
+  double shortest = report.residual;
   double reference = report.residual;
   bool met = false;
   for (int k = 0, idle = 0;; ++k, ++idle) {
-    residual(qp, b, t, r);
+    residual(qp, give, b, t, r);
     restrict_to(S, box_mask, r);
-    const double error = norm_of(r) / scale;  // (R4)
-    if (error < report.residual) {
+    if (k == 0) scale = std::max(scale, rounding * norm_of(r));  // data may be zero where the start is not
+    const double error = norm_of(r) / scale;                     // (R4)
+    // Progress is judged by length: the largest entry may be one that no solution can bring down.
+    const double length = length_of(r, scale);
+    if (k == 0 || length < shortest) {
+      shortest = length;
       best = t;
       report = {.rounds = k, .residual = error, .remainder = r};
     }
-    if (error < 0.5 * reference) {
-      reference = error;
+    if (length < 0.5 * reference) {
+      reference = length;
       idle = 0;
     }
     if (met || error == 0 || !(error < 1e30) || k == limits.max_rounds || idle > limits.patience) break;
@@ -77,6 +96,19 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   return report;
 }
 
+template <Matrix M>
+PointBlock right_side_of(const QuadraticProgram<M>& qp, const ActiveSet& S, PointBlock t) {
+  const Vector box_mask = S.box_mask();
+  restrict_to(S, box_mask, t);
+  const PointBlock zero{.x = 0 * t.x, .y = 0 * t.y, .z = 0 * t.z, .z_box = 0 * t.z_box};
+  PointBlock r = zero;
+  residual(qp, S.soft() ? &S.give : nullptr, zero, t, r);
+  restrict_to(S, box_mask, r);
+  return r;
+}
+
+template PointBlock right_side_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, PointBlock);
+template PointBlock right_side_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, PointBlock);
 template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,
                                         const AugmentedSystem<DenseMatrix>&, const ActiveSet&,
                                         const PointBlock&, PointBlock&, const RoundLimits&);

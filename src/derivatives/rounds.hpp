@@ -26,6 +26,7 @@ struct RoundReport {
 ///     [G_S             ] [z]       [r_z,S]
 ///     [I_S             ] [box]     [r_box,S]
 ///
+/// where rows that give way, if there are any, have -1/w on the diagonal (W1),
 /// by alternating rounds from `t`, one column a right-hand side, with a factor that somebody owns already.
 /// Whatever penalties the factor has, the fixed point is the same; large ones on S and none elsewhere need 2
 /// to 5 rounds, the penalties of ADMM are the paper's recursion. The finish, the adjoint and the tangent are
@@ -35,6 +36,12 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
                                const ActiveSet& S, const PointBlock& right_side, PointBlock& t,
                                const RoundLimits& limits);
 
+/// The right-hand side of (A2) whose solution is `t`; of t only what belongs to S counts.
+template <Matrix M>
+[[nodiscard]] PointBlock right_side_of(const QuadraticProgram<M>& qp, const ActiveSet& S, PointBlock t);
+
+extern template PointBlock right_side_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, PointBlock);
+extern template PointBlock right_side_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, PointBlock);
 extern template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,
                                                const AugmentedSystem<DenseMatrix>&, const ActiveSet&,
                                                const PointBlock&, PointBlock&, const RoundLimits&);

@@ -38,7 +38,7 @@ class Solution:
     primal_residual: torch.Tensor  # relative, as docs/math.md defines it
     dual_residual: torch.Tensor  # relative
     duality_gap: torch.Tensor  # relative
-    degenerate: torch.Tensor  # a constraint is active with a zero multiplier: x has a kink here
+    degenerate: torch.Tensor  # a weak or redundant active row, or x not unique
     unique: torch.Tensor  # no other x has this objective
     margin: torch.Tensor  # min over the constraints of max(slack, multiplier), scaled
 

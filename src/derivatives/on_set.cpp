@@ -1,0 +1,155 @@
+#include "derivatives/on_set.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot get below: no solution
+constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
+
+struct Attempt {
+  double sigma, row;  // proximal term, and the penalty of a strict row
+};
+
+/// Large penalties on the active rows make a round contract fast; how large is limited by what the
+/// factorisation survives, and the condensed matrix squares the condition. Tried in this order: sigma small
+/// enough for most; smaller where P is so ill conditioned that sigma drowns it; larger where rounding has
+/// made P indefinite; a larger penalty where rows are nearly dependent.
+template <Matrix M>
+struct RoundPenalty;
+template <>
+struct RoundPenalty<DenseMatrix> {
+  static constexpr std::array attempts{Attempt{1e-7, 1e6}, Attempt{1e-10, 1e6}, Attempt{1e-12, 1e6},
+                                       Attempt{1e-6, 1e6}, Attempt{1e-5, 1e6},  Attempt{1e-7, 1e8}};
+};
+template <>
+struct RoundPenalty<SparseMatrix> {
+  static constexpr std::array attempts{Attempt{1e-8, 1e8}, Attempt{1e-10, 1e8}, Attempt{1e-12, 1e8},
+                                       Attempt{1e-6, 1e8}, Attempt{1e-5, 1e8}};
+};
+
+/// `largest`, or the weight of a row that gives way.
+Vector penalties_of(const Vector& members, const Vector& give, double largest) {
+  Vector R = largest * members;
+  if (give.size() > 0) R = R.cwiseMin(give.cwiseMax(1 / largest).cwiseInverse());
+  return R;
+}
+
+Penalties penalties_with(const ActiveSet& S, Index p, const Attempt& attempt) {
+  return {.sigma = attempt.sigma,
+          .A = penalties_of(Vector::Ones(p), S.give.y, attempt.row),
+          .G = penalties_of(S.z, S.give.z, attempt.row),
+          .box = penalties_of(S.box_mask(), S.give.box, attempt.row)};
+}
+
+template <Matrix M>
+bool solvable(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
+              const PointBlock& right_side, RoundLimits limits) {
+  limits.tolerance = std::min(limits.tolerance, inconsistent);
+  PointBlock t = zeros(qp, 1);
+  return alternating_rounds(qp, system, S, right_side, t, limits).residual <= inconsistent;
+}
+
+}  // namespace
+
+template <Matrix M>
+Penalties penalties_on(const ActiveSet& S, Index p, double sigma) {
+  return penalties_with(S, p, {.sigma = sigma, .row = RoundPenalty<M>::attempts[0].row});
+}
+
+template <Matrix M>
+PointBlock data_of(const QuadraticProgram<M>& qp, const ActiveSet& S) {
+  Vector bound = Vector::Zero(qp.n());
+  for (Index j = 0; j < qp.n(); ++j)
+    if (S.box[j] != 0) bound[j] = S.box[j] > 0 ? qp.ub[j] : qp.lb[j];
+  return {.x = qp.q, .y = -qp.b, .z = -qp.h, .z_box = -bound};
+}
+
+template <Matrix M>
+bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
+              double good_enough, AugmentedSystem<M>& system, PointBlock& t) {
+  const PointBlock start = t;
+  double best = std::numeric_limits<double>::infinity();
+  std::optional<Attempt> closest;
+  const auto error_of = [&](const Attempt& attempt) {
+    PointBlock trial = start;
+    if (!system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) return best;
+    const double error = alternating_rounds(qp, system, S, right_side, trial, to_machine_precision).residual;
+    if (error < best) {
+      best = error;
+      closest = attempt;
+      t = std::move(trial);
+    }
+    return error;
+  };
+  for (const Attempt& attempt : RoundPenalty<M>::attempts)
+    if (error_of(attempt) <= good_enough) return true;
+  return closest && system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), *closest));
+}
+
+template <Matrix M>
+bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S, AugmentedSystem<M>& system) {
+  for (const Attempt& attempt : RoundPenalty<M>::attempts)
+    if (system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) return true;
+  return false;
+}
+
+template <Matrix M>
+bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
+                      const RoundLimits& limits) {
+  PointBlock right_side = zeros(qp, 1);
+  const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 3);
+  right_side.y = numbers.col(0).head(qp.p());
+  right_side.z = numbers.col(1).head(qp.m());
+  right_side.z_box = numbers.col(2).head(qp.n());
+  if (S.soft()) {
+    right_side.z = (S.give.z.array() > 0).select(Vector::Zero(qp.m()), right_side.z);
+    right_side.z_box = (S.give.box.array() > 0).select(Vector::Zero(qp.n()), right_side.z_box);
+  }
+  return solvable(qp, S, system, right_side, limits);  // (A5)
+}
+
+template <Matrix M>
+bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
+              const RoundLimits& limits) {
+  PointBlock right_side = zeros(qp, 1);
+  right_side.x = generic_block(qp.n(), 1);
+  return solvable(qp, S, system, right_side, limits);  // (A4)
+}
+
+DenseMatrix generic_block(Index rows, Index columns) {
+  DenseMatrix v(rows, columns);
+  for (Index j = 0; j < columns; ++j)
+    for (Index i = 0; i < rows; ++i) {
+      const double k = static_cast<double>(i) + 0.37 * static_cast<double>(j);
+      v(i, j) = std::sin(1.0 + 1.7 * k * (1.0 + 0.013 * k));
+    }
+  return v;
+}
+
+template Penalties penalties_on<DenseMatrix>(const ActiveSet&, Index, double);
+template Penalties penalties_on<SparseMatrix>(const ActiveSet&, Index, double);
+template PointBlock data_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&);
+template PointBlock data_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&);
+template bool solve_on(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const PointBlock&, double,
+                       DenseSystem&, PointBlock&);
+template bool solve_on(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const PointBlock&, double,
+                       SparseSystem&, PointBlock&);
+template bool factorise_on(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, DenseSystem&);
+template bool factorise_on(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, SparseSystem&);
+template bool independent_rows(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const DenseSystem&,
+                               const RoundLimits&);
+template bool independent_rows(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,
+                               const RoundLimits&);
+template bool unique_x(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const DenseSystem&,
+                       const RoundLimits&);
+template bool unique_x(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,
+                       const RoundLimits&);
+
+}  // namespace altdiff::detail

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "derivatives/rounds.hpp"
+
+namespace altdiff::detail {
+
+/// Penalties that make rounds on S contract fast; a row that gives way has its weight, so that (K2) meets it
+/// at once.
+template <Matrix M>
+[[nodiscard]] Penalties penalties_on(const ActiveSet& S, Index p, double sigma);
+
+/// KKT conditions of (QP) with S as equalities, as a right-hand side of (A2).
+template <Matrix M>
+[[nodiscard]] PointBlock data_of(const QuadraticProgram<M>& qp, const ActiveSet& S);
+
+/// Solves (A2) on S from `t`, with the first sigma that brings (R4) below `good_enough`, else the one that
+/// came closest; that one's factor is left in `system`. False if none could be factorised.
+template <Matrix M>
+[[nodiscard]] bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
+                            double good_enough, AugmentedSystem<M>& system, PointBlock& t);
+
+/// Factorises with the first sigma that allows it.
+template <Matrix M>
+[[nodiscard]] bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S,
+                                AugmentedSystem<M>& system);
+
+/// Whether the rows of S and A that do not give way are linearly independent: then (A2) has a solution for
+/// generic limits (A5). `system` is factorised for S.
+template <Matrix M>
+[[nodiscard]] bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S,
+                                    const AugmentedSystem<M>& system, const RoundLimits& limits);
+
+/// Whether (A2) has a solution for a generic gradient, so that x is unique (A4).
+template <Matrix M>
+[[nodiscard]] bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S,
+                            const AugmentedSystem<M>& system, const RoundLimits& limits);
+
+/// Numbers of order one without structure, the same everywhere.
+[[nodiscard]] DenseMatrix generic_block(Index rows, Index columns);
+
+/// A right-hand side or an unknown of (A2), all zero.
+template <Matrix M>
+[[nodiscard]] PointBlock zeros(const QuadraticProgram<M>& qp, Index columns) {
+  return {.x = DenseMatrix::Zero(qp.n(), columns),
+          .y = DenseMatrix::Zero(qp.p(), columns),
+          .z = DenseMatrix::Zero(qp.m(), columns),
+          .z_box = DenseMatrix::Zero(qp.n(), columns)};
+}
+
+}  // namespace altdiff::detail
