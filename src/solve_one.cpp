@@ -72,7 +72,9 @@ class Solver {
 
  private:
   void log_sizes() const {
-    log_line(settings_, "altdiff: %lld variables, %lld inequalities, %lld equalities; %lld numbers in P, %lld in G, %lld in A",
+    log_line(settings_,
+             "altdiff: %lld variables, %lld inequalities, %lld equalities; %lld numbers in P, %lld in G, "
+             "%lld in A",
              static_cast<long long>(user_.n()), static_cast<long long>(user_.m()),
              static_cast<long long>(user_.p()), static_cast<long long>(stored(user_.P)),
              static_cast<long long>(stored(user_.G)), static_cast<long long>(stored(user_.A)));
@@ -84,8 +86,8 @@ class Solver {
 
   Solution<M> run_interior_point(AugmentedSystem<M> system) {
     InteriorPoint<M> engine(program_->qp, settings_, std::move(system));
-    auto outcome = engine.run(std::min(interior_target, settings_.tolerance));
-    Point point = engine.point();
+    const auto outcome = engine.run(std::min(interior_target, settings_.tolerance));
+    const Point point = engine.point();
     AugmentedSystem<M> used = engine.release_system();
     solution_.iterations = engine.iterations();
     if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(engine.proof())) return solution_;
@@ -96,8 +98,9 @@ class Solver {
     if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
     if (no_solution_proved()) return solution_;
     accept(point);
-    return keep_point(point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations
-                                                                       : Status::NumericalError, used);
+    return keep_point(
+        point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations : Status::NumericalError,
+        used);
   }
 
   /// A search for proofs of their own, where the engine neither solved nor found one on its way.
@@ -207,8 +210,8 @@ class Solver {
   void describe(const Point& scaled_point) {
     solution_.margin = margin(program_->qp, scaled_point);
     solution_.unique = solution_.linearisation->regular();
-    solution_.degenerate = solution_.margin < degenerate_margin || !solution_.unique ||
-                           !solution_.linearisation->independent();
+    solution_.degenerate =
+        solution_.margin < degenerate_margin || !solution_.unique || !solution_.linearisation->independent();
   }
 
   Solution<M> without_point(Status status) {
@@ -265,9 +268,8 @@ std::optional<Solution<M>> finish_one(const QuadraticProgram<M>& qp, const Setti
 
 template std::optional<Solution<DenseMatrix>> finish_one(const QuadraticProgram<DenseMatrix>&,
                                                          const Settings&, const Point&);
-template Solution<DenseMatrix> solve_one(const QuadraticProgram<DenseMatrix>&, const Settings&,
-                                                 const Point&);
+template Solution<DenseMatrix> solve_one(const QuadraticProgram<DenseMatrix>&, const Settings&, const Point&);
 template Solution<SparseMatrix> solve_one(const QuadraticProgram<SparseMatrix>&, const Settings&,
-                                                  const Point&);
+                                          const Point&);
 
 }  // namespace altdiff::detail

@@ -9,7 +9,7 @@ namespace altdiff::detail {
 /// checked against the user's own numbers. The data are checked already.
 template <Matrix M>
 [[nodiscard]] Solution<M> solve_one(const QuadraticProgram<M>& qp, const Settings& settings,
-                                            const Point& initial);
+                                    const Point& initial);
 
 /// The finish alone, from a point that another engine found; empty if it does not solve the program.
 template <Matrix M>
@@ -19,8 +19,8 @@ template <Matrix M>
 extern template std::optional<Solution<DenseMatrix>> finish_one(const QuadraticProgram<DenseMatrix>&,
                                                                 const Settings&, const Point&);
 extern template Solution<DenseMatrix> solve_one(const QuadraticProgram<DenseMatrix>&, const Settings&,
-                                                        const Point&);
-extern template Solution<SparseMatrix> solve_one(const QuadraticProgram<SparseMatrix>&,
-                                                         const Settings&, const Point&);
+                                                const Point&);
+extern template Solution<SparseMatrix> solve_one(const QuadraticProgram<SparseMatrix>&, const Settings&,
+                                                 const Point&);
 
 }  // namespace altdiff::detail

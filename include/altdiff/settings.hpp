@@ -23,7 +23,7 @@ struct Settings {
   double rho = 0.1;     ///< first penalty of the alternating engine; it adapts
   bool finish = true;   ///< refine the engine's point to machine precision on its active set
   std::function<void(const std::string&)>
-      log{};  ///< receives one line per report of progress; empty: silence
+      log{};                     ///< receives one line per report of progress; empty: silence
   std::function<void()> poll{};  ///< called now and then during a long solve; what it throws ends the solve
 };
 

@@ -31,8 +31,8 @@ void print_line(const std::string& line) {
   nb::print(line.c_str());
 }
 
-/// Lets Ctrl-C end a long solve. The interpreter is asked at most twenty times a second: many small problems on
-/// several threads would otherwise queue for it.
+/// Lets Ctrl-C end a long solve. The interpreter is asked at most twenty times a second: many small problems
+/// on several threads would otherwise queue for it.
 void check_signals() {
   using Clock = std::chrono::steady_clock;
   static std::atomic<Clock::rep> next{0};

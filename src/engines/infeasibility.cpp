@@ -86,7 +86,8 @@ std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp,
                                     .ub = ub},
                                    settings);
   if (!v.x.allFinite()) return {};
-  Point proof{.x = Vector::Zero(n), .y = -v.x.segment(n, p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};
+  Point proof{
+      .x = Vector::Zero(n), .y = -v.x.segment(n, p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};
   proof.z(rows) = v.x.tail(m);
   return proof;  // (C4)
 }
@@ -116,8 +117,7 @@ std::optional<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, c
                                     .ub = ub},
                                    settings);
   if (!v.x.allFinite()) return {};
-  return Point{
-      .x = v.x, .y = Vector::Zero(p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};  // (C5)
+  return Point{.x = v.x, .y = Vector::Zero(p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};  // (C5)
 }
 
 }  // namespace altdiff::detail

@@ -11,8 +11,7 @@ namespace altdiff::detail {
 
 /// The program with sparse matrices.
 [[nodiscard]] QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<DenseMatrix>& qp);
-[[nodiscard]] inline const QuadraticProgram<SparseMatrix>& sparse_program(
-    const QuadraticProgram<SparseMatrix>& qp) {
+[[nodiscard]] inline QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<SparseMatrix>& qp) {
   return qp;
 }
 

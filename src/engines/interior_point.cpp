@@ -18,14 +18,14 @@ constexpr double first_delta = 1e-4;
 constexpr double smallest_weight = 1e-10;       // of the proximal terms
 constexpr double smallest_weight_late = 1e-16;  // where the residuals have stopped falling
 constexpr double to_the_boundary = 0.99;        // share of the way that a step may go
-constexpr double unequal_steps = 0.1;            // of the dual residual, that they may add to it
-constexpr double smallest_mu = 1e-15;            // below, s and z only lose their meaning
+constexpr double unequal_steps = 0.1;           // of the dual residual, that they may add to it
+constexpr double smallest_mu = 1e-15;           // below, s and z only lose their meaning
 constexpr int most_iterations = 200;
-constexpr double progress = 0.95;        // of a residual that lets a centre move
-constexpr int extra_iterations = 2;      // after the target: they separate s from z
-constexpr int patience = 25;             // iterations without a better point
+constexpr double progress = 0.95;      // of a residual that lets a centre move
+constexpr int extra_iterations = 2;    // after the target: they separate s from z
+constexpr int patience = 25;           // iterations without a better point
 constexpr double nearly_there = 1e-8;  // the finish may do the rest
-constexpr int test_proofs_every = 4;     // iterations
+constexpr int test_proofs_every = 4;   // iterations
 /// How far v may go along d before an entry vanishes, at most `longest`.
 double step_length(const Vector& v, const Vector& d, double longest) {
   double alpha = longest;
@@ -51,6 +51,7 @@ InteriorPoint<M>::InteriorPoint(const QuadraticProgram<M>& qp, const Settings& s
       certificates_(qp),
       s_(Vector::Ones(newton_.c().size())),
       w_(s_),
+      t_(qp.n()),
       rho_(first_rho),
       delta_(first_delta),
       weight_floor_(smallest_weight),
@@ -59,7 +60,6 @@ InteriorPoint<M>::InteriorPoint(const QuadraticProgram<M>& qp, const Settings& s
   v_ = {.x = Vector::Zero(qp.n()), .y = Vector::Zero(newton_.e().size()), .z = s_};
   residual_ = right_side_ = d_ = centre_ = best_ = v_;
   ds_ = target_ = s_;
-  t_ = v_.x;
 }
 
 template <Matrix M>
@@ -153,8 +153,8 @@ bool InteriorPoint<M>::step() {
     const double alpha_s = step_length(s_, ds_, 1);
     const double alpha_z = step_length(v_.z, d_.z, 1);
     const double after = (s_ + alpha_s * ds_).dot(v_.z + alpha_z * d_.z) / static_cast<double>(s_.size());
-    const double sigma = std::max(std::pow(std::clamp(after / before, 0.0, 1.0), 3),
-                                  std::min(1.0, smallest_mu / before));
+    const double sigma =
+        std::max(std::pow(std::clamp(after / before, 0.0, 1.0), 3), std::min(1.0, smallest_mu / before));
     target_ -= ds_.cwiseProduct(d_.z);
     target_.array() += sigma * before;
     if (!solve_newton(target_)) return false;
@@ -278,11 +278,12 @@ template <Matrix M>
 void InteriorPoint<M>::report(const Measure& now) const {
   if (!settings_.log) return;
   if (iterations_ == 0)
-    settings_.log(" iter       objective    primal      dual       gap        mu       rho     delta  step p  step d");
+    settings_.log(
+        " iter       objective    primal      dual       gap        mu       rho     delta  step p  step d");
   std::array<char, 160> line{};
-  (void)std::snprintf(line.data(), line.size(),
-                      "%4d  %14.7e  %8.1e  %8.1e  %8.1e  %8.1e  %8.1e  %8.1e  %6.3f  %6.3f", iterations_,
-                      objective_, now.primal, now.dual, now.gap, mu(), rho_, delta_, alpha_primal_, alpha_dual_);
+  (void)std::snprintf(
+      line.data(), line.size(), "%4d  %14.7e  %8.1e  %8.1e  %8.1e  %8.1e  %8.1e  %8.1e  %6.3f  %6.3f",
+      iterations_, objective_, now.primal, now.dual, now.gap, mu(), rho_, delta_, alpha_primal_, alpha_dual_);
   settings_.log(line.data());
 }
 

@@ -9,15 +9,16 @@
 
 namespace altdiff::detail {
 
-/// Proximal primal-dual interior point for P >= 0. With E and C as in NewtonSystem, every iteration is a Newton
-/// step on
+/// Proximal primal-dual interior point for P >= 0. With E and C as in NewtonSystem, every iteration is a
+/// Newton step on
 ///
 ///     P x + q + rho (x - xi) + E'y + C'z = 0
 ///     E x - e - delta (y - lambda) = 0                                                               (I1)
 ///     C x - c + s - delta (z - nu) = 0,   s o z = sigma mu 1
 ///
 /// The proximal terms keep the linear system quasi-definite, whatever P and however redundant the rows; their
-/// centres xi, lambda, nu follow the iterates, and rho, delta vanish. Eliminating s leaves (I2) with w = s / z.
+/// centres xi, lambda, nu follow the iterates, and rho, delta vanish. Eliminating s leaves (I2) with w = s /
+/// z.
 template <Matrix M>
 class InteriorPoint {
  public:
@@ -52,7 +53,7 @@ class InteriorPoint {
   [[nodiscard]] double mu() const;
   [[nodiscard]] bool certified(Outcome& outcome);
   [[nodiscard]] bool out_of_time() const;
-  void report(const Measure& measured) const;
+  void report(const Measure& now) const;
 
   const QuadraticProgram<M>& qp_;
   const Settings& settings_;
@@ -60,13 +61,13 @@ class InteriorPoint {
   NewtonSystem<M> newton_;
   CertificateCheck<M> certificates_;
   Unknowns v_, centre_, best_;
-  Vector s_;                  // slacks of C
-  Unknowns residual_;         // of (I1) without proximal terms, negative
-  Unknowns right_side_, d_;   // of a Newton step
+  Vector s_;                 // slacks of C
+  Unknowns residual_;        // of (I1) without proximal terms, negative
+  Unknowns right_side_, d_;  // of a Newton step
   Vector ds_, w_, target_, t_;
-  double rho_, delta_;        // proximal weights
+  double rho_, delta_;  // proximal weights
   double weight_floor_;
-  Measure least_;             // of each measure on its own
+  Measure least_;  // of each measure on its own
   double best_worst_;
   double objective_ = 0;
   double alpha_primal_ = 0, alpha_dual_ = 0;

@@ -12,10 +12,10 @@ namespace altdiff::detail {
 namespace {
 
 constexpr int most_refinements = 12;
-constexpr double solved_well = 1e-13;   // relative error of a solve that no refinement need lower
-constexpr double solved_badly = 1e-9;   // above, another floor is tried
-/// What the factorisation adds at least to the diagonal: about the root of the rounding unit. Refinement takes
-/// it off again; where it cannot, the others are tried.
+constexpr double solved_well = 1e-13;  // relative error of a solve that no refinement need lower
+constexpr double solved_badly = 1e-9;  // above, another floor is tried
+/// What the factorisation adds at least to the diagonal: about the root of the rounding unit. Refinement
+/// takes it off again; where it cannot, the others are tried.
 constexpr std::array floors{1e-8, 1e-10, 1e-12, 1e-14, 1e-6};
 
 std::vector<Index> where(const Vector& lb, const Vector& ub, auto condition) {
@@ -49,13 +49,13 @@ NewtonSystem<M>::NewtonSystem(const QuadraticProgram<M>& qp, AugmentedSystem<M> 
       R_y_(e_.size()),
       R_z_(c_.size()),
       floor_(floors[0]),
+      r_{.x = Vector(n_), .y = Vector(e_.size()), .z = Vector(c_.size())},
+      correction_(r_),
       workspace_(system_.workspace_size()),
       box_(n_) {
   e_ << qp.b, qp.lb(fixed_);
   c_ << qp.h, -qp.lb(lower_), qp.ub(upper_);
   R_ = {.sigma = 0, .A = Vector(p_), .G = Vector(m_), .box = Vector(n_)};
-  r_ = {.x = Vector(n_), .y = Vector(e_.size()), .z = Vector(c_.size())};
-  correction_ = r_;
 }
 
 template <Matrix M>

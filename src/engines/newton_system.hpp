@@ -14,8 +14,8 @@ namespace altdiff::detail {
 ///     [ E        -delta                ] [y] = [r_y]                                                  (I2)
 ///     [ C                 -(delta + w) ] [z]   [r_z]
 ///
-/// This is (K2) with the penalties 1/delta on E and 1/(delta + w) on C. rho and delta may be smaller than what
-/// a factorisation without pivoting survives: it is made with larger ones, and refinement takes the
+/// This is (K2) with the penalties 1/delta on E and 1/(delta + w) on C. rho and delta may be smaller than
+/// what a factorisation without pivoting survives: it is made with larger ones, and refinement takes the
 /// difference off.
 template <Matrix M>
 class NewtonSystem {
@@ -29,8 +29,8 @@ class NewtonSystem {
   /// `qp` is normalised, and outlives this.
   NewtonSystem(const QuadraticProgram<M>& qp, AugmentedSystem<M> system);
 
-  [[nodiscard]] const Vector& e() const { return e_; }  ///< E x = e
-  [[nodiscard]] const Vector& c() const { return c_; }  ///< C x <= c
+  [[nodiscard]] const Vector& e() const { return e_; }                    ///< E x = e
+  [[nodiscard]] const Vector& c() const { return c_; }                    ///< C x <= c
   void add_E(double alpha, const Vector& x, Vector& y) const;             ///< y += alpha E x
   void add_E_transposed(double alpha, const Vector& y, Vector& x) const;  ///< x += alpha E'y
   void add_C(double alpha, const Vector& x, Vector& z) const;             ///< z += alpha C x

@@ -2,6 +2,7 @@
 
 #include <Eigen/OrderingMethods>
 #include <algorithm>
+#include <utility>
 
 namespace altdiff::detail {
 
@@ -37,7 +38,7 @@ void walk(const PermutedTriangle& upper, std::vector<int>& parent, std::vector<i
   std::vector<int> ancestor(n, -1);  // shortcuts towards the root
   for (std::size_t k = 0; k < n; ++k)
     for (int e = upper.starts[k]; e < upper.starts[k + 1]; ++e)
-      for (int i = upper.rows[at(e)]; i >= 0 && i < static_cast<int>(k);) {
+      for (int i = upper.rows[at(e)]; i >= 0 && std::cmp_less(i, k);) {
         const int next = ancestor[at(i)];
         ancestor[at(i)] = static_cast<int>(k);
         if (next < 0) parent[at(i)] = static_cast<int>(k);

@@ -9,8 +9,8 @@
 namespace altdiff::detail {
 
 /// L D L' of a symmetric quasi-definite matrix, without pivoting, in a fill-reducing order. The order and the
-/// pattern of L are found once; after that `factorise` takes no memory. By rows where L stays sparse, by dense
-/// blocks where it fills.
+/// pattern of L are found once; after that `factorise` takes no memory. By rows where L stays sparse, by
+/// dense blocks where it fills.
 class SparseLdl {
  public:
   /// `upper` holds the upper triangle, with every diagonal entry present.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
+#include <utility>
 
 #include "linalg/dense.hpp"
 
@@ -83,7 +85,7 @@ void SupernodalLdl::find_rows() {
     Supernode& node = nodes_[s];
     const int end = node.first + node.columns;
     const auto take = [&](int row) {
-      if (row < end || mark[at(row)] == static_cast<int>(s)) return;
+      if (row < end || std::cmp_equal(mark[at(row)], s)) return;
       mark[at(row)] = static_cast<int>(s);
       node.rows.push_back(row);
     };
@@ -170,8 +172,8 @@ bool SupernodalLdl::factorise(const double* values, Index positive, const Elimin
     const Supernode& node = nodes_[s];
     const Index size = node.size();
     assemble(node, values_.data(), front_.data());
-    for (auto child = children_[s].rbegin(); child != children_[s].rend(); ++child) {
-      const Supernode& done = nodes_[at(*child)];
+    for (const int child : std::views::reverse(children_[s])) {
+      const Supernode& done = nodes_[at(child)];
       top -= entries(static_cast<Index>(done.rows.size()));
       add_update(done, top, node, front_.data());
     }
@@ -189,21 +191,20 @@ void SupernodalLdl::solve(double* v) const {
   Vector below(largest_);
   for (const Supernode& node : nodes_) {
     const ConstFront L(L_.data() + node.factor, node.size(), node.columns, Eigen::OuterStride<>(node.size()));
-    Eigen::Map<Vector> own(v + node.first, node.columns);
+    const Eigen::Map<Vector> own(v + node.first, node.columns);
     L.topRows(node.columns).triangularView<Eigen::UnitLower>().solveInPlace(own);
     const auto rest = static_cast<Index>(node.rows.size());
     below.head(rest).noalias() = L.bottomRows(rest) * own;
     for (Index i = 0; i < rest; ++i) v[node.rows[at(i)]] -= below[i];
   }
   for (std::size_t k = 0; k < D_.size(); ++k) v[k] /= D_[k];
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    const ConstFront L(L_.data() + node->factor, node->size(), node->columns,
-                       Eigen::OuterStride<>(node->size()));
-    Eigen::Map<Vector> own(v + node->first, node->columns);
-    const auto rest = static_cast<Index>(node->rows.size());
-    for (Index i = 0; i < rest; ++i) below[i] = v[node->rows[at(i)]];
+  for (const Supernode& node : std::views::reverse(nodes_)) {
+    const ConstFront L(L_.data() + node.factor, node.size(), node.columns, Eigen::OuterStride<>(node.size()));
+    Eigen::Map<Vector> own(v + node.first, node.columns);
+    const auto rest = static_cast<Index>(node.rows.size());
+    for (Index i = 0; i < rest; ++i) below[i] = v[node.rows[at(i)]];
     own.noalias() -= L.bottomRows(rest).transpose() * below.head(rest);
-    L.topRows(node->columns).triangularView<Eigen::UnitLower>().transpose().solveInPlace(own);
+    L.topRows(node.columns).triangularView<Eigen::UnitLower>().transpose().solveInPlace(own);
   }
 }
 

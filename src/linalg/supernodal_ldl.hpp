@@ -30,7 +30,8 @@ class SupernodalLdl {
   void find_places();
   void assemble(const Supernode& node, const double* values, double* front) const;
   void add_update(const Supernode& child, const double* update, const Supernode& node, double* front) const;
-  [[nodiscard]] bool eliminate(const Supernode& node, Index positive, const Elimination& order, double* front);
+  [[nodiscard]] bool eliminate(const Supernode& node, Index positive, const Elimination& order,
+                               double* front);
 
   PermutedTriangle lower_;
   std::vector<double> values_;

@@ -78,7 +78,8 @@ double relative_gap(const VectorsView& data, const PointView& v, const ProductsV
   }
   const Number scale = std::max({static_cast<Number>(floor), std::abs(quadratic), std::abs(linear),
                                  std::abs(equalities), std::abs(inequalities), std::abs(bounds)});
-  return static_cast<double>(std::abs(quadratic + linear + equalities + inequalities + bounds) / scale);  // (R3)
+  return static_cast<double>(std::abs(quadratic + linear + equalities + inequalities + bounds) /
+                             scale);  // (R3)
 }
 
 }  // namespace
