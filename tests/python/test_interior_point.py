@@ -107,7 +107,8 @@ M = sp.random(n, n, density=0.2, random_state=0)
 print("begun", flush=True)
 try:
     for _ in range(1000):
-        altdiff.solve_qp((M @ M.T).tocsc(), rng.normal(size=n), M.tocsc(), np.ones(n), method="interior_point")
+        q = rng.normal(size=n)
+        altdiff.solve_qp((M @ M.T).tocsc(), q, M.tocsc(), np.ones(n), method="interior_point")
 except KeyboardInterrupt:
     print("interrupted", round(altdiff.solve_qp([[2.0]], [-2.0]).x[0], 9), flush=True)
 """
