@@ -46,7 +46,7 @@ def sparse_matrix(name: str, value: Any) -> Block:
     kind: Any = csc_array if isinstance(value, sparray) else csc_matrix
     matrix = kind(value, dtype=np.float64)
     try:
-        matrix.check_format(full_check=True)
+        check_format(matrix)
     except ValueError as error:
         raise ValueError(f"{name} is not a valid sparse matrix: {error}") from error
     # The core takes writable arrays only, although it never writes to them.
@@ -55,6 +55,16 @@ def sparse_matrix(name: str, value: Any) -> Block:
         matrix = matrix.copy()
         matrix.sum_duplicates()
     return matrix
+
+
+def check_format(matrix: Block) -> None:
+    """ValueError if a csc matrix is damaged: other operations trust its indices.
+
+    scipy's own check passes over the column pointers of a matrix that ends without an entry.
+    """
+    matrix.check_format(full_check=True)
+    if (np.diff(matrix.indptr) < 0).any():
+        raise ValueError("index pointer values must form a non-decreasing sequence")
 
 
 def full_csc(array: Array) -> Block:

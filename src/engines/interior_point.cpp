@@ -254,8 +254,13 @@ auto InteriorPoint<M>::run(double target) -> Outcome {
 template <Matrix M>
 bool InteriorPoint<M>::certified(Outcome& outcome) {
   if (iterations_ == 0 || iterations_ % test_proofs_every != 0) return false;
-  proof_ = {.x = v_.x, .y = v_.y.head(qp_.p()), .z = v_.z.head(qp_.m()), .z_box = Vector::Zero(qp_.n())};
-  if (certificates_.proves_primal_infeasible(qp_, proof_)) {
+  // The last step holds no part of P x + q, which the multipliers themselves have to outgrow first.
+  for (const Unknowns* multipliers : {&v_, &d_}) {
+    proof_ = {.x = v_.x,
+              .y = multipliers->y.head(qp_.p()),
+              .z = multipliers->z.head(qp_.m()),
+              .z_box = Vector::Zero(qp_.n())};
+    if (!certificates_.proves_primal_infeasible(qp_, proof_)) continue;
     outcome = Outcome::PrimalInfeasible;
     return true;
   }

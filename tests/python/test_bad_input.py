@@ -345,3 +345,10 @@ def test_a_sparse_matrix_with_an_index_out_of_range_is_named() -> None:
     P.indices[0] = 7
     with pytest.raises(ValueError, match="P is not a valid sparse matrix"):
         altdiff.solve_qp(P, np.ones(2))
+
+
+def test_a_sparse_matrix_whose_pointers_go_back_is_refused() -> None:
+    damaged = scipy.sparse.csc_matrix((3, 3))
+    damaged.indptr = np.array([0, 5, 0, 0], dtype=np.int32)  # no entries, which scipy's own check lets pass
+    with pytest.raises(ValueError, match="G is not a valid sparse matrix"):
+        altdiff.solve_qp(np.eye(3), np.ones(3), damaged, np.ones(3))

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csc_array
 
+from altdiff._arrays import check_format
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -107,8 +109,7 @@ def _sparse(name: str, shape: Any, parts: list[Any]) -> Block:
     native = (values[:stored].astype(np.float64), rows[:stored].astype(np.int32), starts.astype(np.int32))
     try:
         matrix: Any = csc_array(native, shape=shape)
-        # Other operations trust the indices.
-        matrix.check_format(full_check=True)
+        check_format(matrix)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{name} is not a valid sparse matrix ({error}): {_AGAIN}") from error
     return matrix

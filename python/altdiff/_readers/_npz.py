@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib import format as npy
 
+from altdiff._arrays import check_format
 from altdiff._fields import FIELDS, MATRICES
 from altdiff._readers._program import make_program
 
@@ -113,7 +114,7 @@ def _sparse(field: str, parts: dict[str, Array | None]) -> Block:
         raise ValueError(f"{field}_shape must be two integers, got {shape!r}")
     try:
         matrix: Any = csc_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
-        matrix.check_format(full_check=True)
+        check_format(matrix)
     except Exception as error:  # TypeError, ValueError or OverflowError, as the parts are wrong
         raise ValueError(f"{field} is not a csc matrix in parts: {error}") from error
     return matrix
