@@ -25,13 +25,17 @@ template <Matrix M>
 struct RoundPenalty;
 template <>
 struct RoundPenalty<DenseMatrix> {
-  static constexpr std::array attempts{Attempt{1e-7, 1e6}, Attempt{1e-10, 1e6}, Attempt{1e-12, 1e6},
-                                       Attempt{1e-6, 1e6}, Attempt{1e-5, 1e6},  Attempt{1e-7, 1e8}};
+  static constexpr std::array attempts{
+      Attempt{.sigma = 1e-7, .row = 1e6},  Attempt{.sigma = 1e-10, .row = 1e6},
+      Attempt{.sigma = 1e-12, .row = 1e6}, Attempt{.sigma = 1e-6, .row = 1e6},
+      Attempt{.sigma = 1e-5, .row = 1e6},  Attempt{.sigma = 1e-7, .row = 1e8}};
 };
 template <>
 struct RoundPenalty<SparseMatrix> {
-  static constexpr std::array attempts{Attempt{1e-8, 1e8}, Attempt{1e-10, 1e8}, Attempt{1e-12, 1e8},
-                                       Attempt{1e-6, 1e8}, Attempt{1e-5, 1e8}};
+  static constexpr std::array attempts{
+      Attempt{.sigma = 1e-8, .row = 1e8}, Attempt{.sigma = 1e-10, .row = 1e8},
+      Attempt{.sigma = 1e-12, .row = 1e8}, Attempt{.sigma = 1e-6, .row = 1e8},
+      Attempt{.sigma = 1e-5, .row = 1e8}};
 };
 
 /// `largest`, or the weight of a row that gives way.
