@@ -8,37 +8,17 @@ import numpy as np
 from altdiff import Status
 
 from benchmarks.fuzz.problems import Case
+from benchmarks.hostile.checks import extended, largest, residuals_of
+from benchmarks.hostile.problems import Point
 
-TOLERANCE = 1.001e-8  # what SOLVED promises by default
+TOLERANCE = 1e-8  # what SOLVED promises by default
 PROOF = 1e-8  # of a certificate, relative to what it claims
-
-
-def extended(values: Any) -> Any:
-    """In the widest format of this machine."""
-    return np.asarray(values, dtype=np.longdouble)
-
-
-def largest(*arrays: Any) -> float:
-    """The largest absolute entry."""
-    return max([float(np.abs(a).max()) for a in arrays if np.size(a)], default=0.0)
 
 
 def solved(case: Case, s: Any) -> bool:
     """(R1), (R2) and (R3) of docs/math.md."""
-    P, G, A, q, h, b = map(extended, (case.P, case.G, case.A, case.q, case.h, case.b))
-    x, y, z, box = map(extended, (s.x, s.y, s.z, s.z_box))
-    lb, ub = extended(case.lb), extended(case.ub)
-    below, above = np.isfinite(case.lb), np.isfinite(case.ub)
-    Px, Ax, Gx, Aty, Gtz = P @ x, A @ x, G @ x, A.T @ y, G.T @ z
-    violated = largest(Ax - b, np.maximum(Gx - h, 0), np.maximum(lb - x, 0), np.maximum(x - ub, 0))
-    primal = violated / max(1.0, largest(Ax, b, Gx, x))
-    floor = min(1.0, largest(P, q)) or 1.0
-    signs = (np.minimum(z, 0), np.maximum(box, 0)[~above], np.minimum(box, 0)[~below])
-    dual = largest(Px + q + Aty + Gtz + box, *signs) / max(floor, largest(Px, q, Aty, Gtz, box))
-    bounds = np.maximum(box, 0)[above] @ ub[above] + np.minimum(box, 0)[below] @ lb[below]
-    terms = [float(t) for t in (x @ Px, q @ x, b @ y, h @ z, bounds)]
-    gap = abs(float(x @ Px + q @ x + b @ y + h @ z + bounds)) / max(floor, *map(abs, terms))
-    return bool(max(primal, dual, gap) <= TOLERANCE)
+    parts = (case.P, case.q, case.G, case.h, case.A, case.b, case.lb, case.ub)
+    return residuals_of(parts, Point(s.x, s.y, s.z, s.z_box)).within(TOLERANCE)
 
 
 def primal_infeasible(case: Case, s: Any) -> bool:
@@ -76,7 +56,7 @@ def nonconvex(case: Case) -> bool:
     """A negative eigenvalue, with the diagonal brought to one."""
     P = (case.P + case.P.T) / 2
     diagonal = np.diag(P)
-    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, max(largest(P), 1e-300)))
+    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, max(largest(extended(P)), 1e-300)))
     return bool(np.linalg.eigvalsh(P * np.outer(scale, scale))[0] < -1e-8)
 
 

@@ -45,6 +45,11 @@ class Residuals:
 def residuals(problem: Problem, point: Point) -> Residuals:
     """The residuals of a point, whatever its multipliers were found by."""
     parts = (problem.P, problem.q, problem.G, problem.h, problem.A, problem.b, problem.lb, problem.ub)
+    return residuals_of(parts, point)
+
+
+def residuals_of(parts: tuple[Array, ...], point: Point) -> Residuals:
+    """The same from P, q, G, h, A, b, lb, ub: absent rows without entries, absent bounds infinite."""
     P, q, G, h, A, b, lb, ub = (extended(part) for part in parts)
     x, y, z, z_box = (extended(part) for part in (point.x, point.y, point.z, point.z_box))
     limited, below, above = np.isfinite(h), np.isfinite(lb), np.isfinite(ub)
