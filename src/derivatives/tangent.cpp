@@ -11,10 +11,8 @@ using detail::require;
 
 template <class Array>
 void require_shape(const Array& X, Index rows, Index columns, const std::string& name) {
-  require(X.rows() == rows && X.cols() == columns, "the tangent of " + name + " must have shape (" +
-                                                       std::to_string(rows) + ", " + std::to_string(columns) +
-                                                       "), got (" + std::to_string(X.rows()) + ", " +
-                                                       std::to_string(X.cols()) + ")");
+  require(X.rows() == rows && X.cols() == columns, "the tangent of ", name, " must have shape (", rows, ", ",
+          columns, "), got (", X.rows(), ", ", X.cols(), ")");
 }
 
 /// The KKT conditions differentiated at fixed x, y, z: the right-hand side of (A2).

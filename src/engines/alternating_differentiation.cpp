@@ -279,8 +279,8 @@ Index directions(const Tangent& dtheta, const Constraints<M>& constraints,
   Index k = -1;
   const auto agree = [&k](const DenseMatrix& block, Index rows, const std::string& name) {
     if (block.size() == 0) return;
-    require(block.rows() == rows, "the tangent of " + name + " must have " + std::to_string(rows) + " rows");
-    require(k < 0 || k == block.cols(), "the tangent of " + name + " has another number of columns");
+    require(block.rows() == rows, "the tangent of ", name, " must have ", rows, " rows");
+    require(k < 0 || k == block.cols(), "the tangent of ", name, " has another number of columns");
     k = block.cols();
   };
   agree(dtheta.q, n, "q");
@@ -291,7 +291,7 @@ Index directions(const Tangent& dtheta, const Constraints<M>& constraints,
   bool has_matrix = false;
   const auto agree_matrix = [&](const M& X, Index rows, const std::string& name) {
     if (X.size() == 0) return;
-    require(X.rows() == rows && X.cols() == n, "the tangent of " + name + " must have the shape of " + name);
+    require(X.rows() == rows && X.cols() == n, "the tangent of ", name, " must have the shape of ", name);
     has_matrix = true;
   };
   agree_matrix(tangent.A, constraints.b.size(), "A");

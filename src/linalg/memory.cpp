@@ -27,7 +27,8 @@ void free(const Block& block) { ::operator delete(block.numbers, cache_line); }
 /// Blocks that wait.
 class Idle {
  public:
-  /// The smallest that is large enough, and not much too large; empty if there is none.
+  /// The smallest that is large enough, and not much too large; of several the last given back, which the
+  /// caches may still hold; empty if there is none.
   Block take(Index count) {
     const std::scoped_lock lock(mutex_);
     auto best = blocks_.end();

@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
+#include <numeric>
 #include <stdexcept>
 
 namespace altdiff::detail {
@@ -11,21 +13,11 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-std::string shape(Index rows, Index columns) {
-  return std::string("(") + std::to_string(rows) + ", " + std::to_string(columns) + ")";
-}
-
-std::string number(double value) {
-  std::array<char, 32> text{};
-  (void)std::snprintf(text.data(), text.size(), "%g", value);
-  return text.data();
-}
-
 template <class Numbers>
 void require_finite(const Numbers& numbers, Index count, const std::string& name) {
   for (Index i = 0; i < count; ++i) {
-    require(!std::isnan(numbers[i]), name + " holds NaN");
-    require(std::isfinite(numbers[i]), name + " holds an infinite number; only h, lb and ub may");
+    require(!std::isnan(numbers[i]), name, " holds NaN");
+    require(std::isfinite(numbers[i]), name, " holds an infinite number; only h, lb and ub may");
   }
 }
 
@@ -41,25 +33,24 @@ void require_finite(const SparseMatrix& X, const std::string& name) {
 /// A limit may be infinite on its open side only.
 void require_limit(const Vector& limit, double forbidden, const std::string& name) {
   for (const double value : limit) {
-    require(!std::isnan(value), name + " holds NaN");
-    require(value != forbidden, name + " holds " + (forbidden > 0 ? "+inf" : "-inf") +
-                                    ", which no x satisfies; leave a row out with the opposite sign");
+    require(!std::isnan(value), name, " holds NaN");
+    require(value != forbidden, name, " holds ", forbidden > 0 ? "+inf" : "-inf",
+            ", which no x satisfies; leave a row out with the opposite sign");
   }
 }
 
 template <Matrix M>
 void require_rows(const M& X, const Vector& right, Index n, const std::string& matrix,
                   const std::string& vector, const std::string& count) {
-  require(X.rows() == right.size(), matrix + " and " + vector + " must have the same number of rows (" +
-                                        count + "), got " + std::to_string(X.rows()) + " and " +
-                                        std::to_string(right.size()));
-  require(X.rows() == 0 || X.cols() == n, matrix + " must have shape (" + count + ", n) with n = " +
-                                              std::to_string(n) + ", got " + shape(X.rows(), X.cols()));
+  require(X.rows() == right.size(), matrix, " and ", vector, " must have the same number of rows (", count,
+          "), got ", X.rows(), " and ", right.size());
+  require(X.rows() == 0 || X.cols() == n, matrix, " must have shape (", count, ", n) with n = ", n, ", got (",
+          X.rows(), ", ", X.cols(), ")");
 }
 
 void require_bound_size(const Vector& bound, Index n, const std::string& name) {
   require(bound.size() == 0 || bound.size() == n,
-          name + " must have n = " + std::to_string(n) + " entries, got " + std::to_string(bound.size()));
+          name, " must have n = ", n, " entries, got ", bound.size());
 }
 
 DenseMatrix symmetric_part(const DenseMatrix& P) { return 0.5 * (P + P.transpose()); }
@@ -82,14 +73,20 @@ SparseMatrix rows_or_none(const SparseMatrix& X, Index n) {
 Vector or_zero(const Vector& v, Index size, const std::string& name) {
   if (v.size() == 0) return Vector::Zero(size);
   require(v.size() == size,
-          name + " must have " + std::to_string(size) + " entries, got " + std::to_string(v.size()));
+          name, " must have ", size, " entries, got ", v.size());
   return v;
 }
 
 }  // namespace
 
-void require(bool condition, const std::string& message) {
-  if (!condition) throw std::invalid_argument(message);
+std::string words(double number) {
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%g", number);
+  return text.data();
+}
+
+void refuse(std::initializer_list<std::string> message) {
+  throw std::invalid_argument(std::accumulate(message.begin(), message.end(), std::string()));
 }
 
 template <Matrix M>
@@ -107,31 +104,31 @@ void check_constraints(const M& G, const Vector& h, const M& A, const Vector& b,
   require_limit(ub, -infinity, "ub");
   if (lb.size() == ub.size())
     for (Index j = 0; j < lb.size(); ++j)
-      require(lb[j] <= ub[j], "lb must not exceed ub, but does at index " + std::to_string(j));
+      require(lb[j] <= ub[j], "lb must not exceed ub, but does at index ", j);
 }
 
 template <Matrix M>
 void check(const QuadraticProgram<M>& qp) {
   const Index n = qp.n();
   require(n > 0, "q must have at least one entry: the problem is empty");
-  require(qp.P.rows() == n && qp.P.cols() == n, "P must have shape (n, n) with n = " + std::to_string(n) +
-                                                    " = len(q), got " + shape(qp.P.rows(), qp.P.cols()));
+  require(qp.P.rows() == n && qp.P.cols() == n, "P must have shape (n, n) with n = ", n, " = len(q), got (",
+          qp.P.rows(), ", ", qp.P.cols(), ")");
   require_finite(qp.P, "P");
   require_finite(qp.q.data(), n, "q");
   check_constraints<M>(qp.G, qp.h, qp.A, qp.b, qp.lb, qp.ub, n);
 }
 
 void check(const Settings& settings) {
-  require(settings.tolerance > 0, "tolerance must be positive, got " + number(settings.tolerance));
+  require(settings.tolerance > 0, "tolerance must be positive, got ", settings.tolerance);
   require(settings.gradient_tolerance > 0,
-          "gradient_tolerance must be positive, got " + number(settings.gradient_tolerance));
+          "gradient_tolerance must be positive, got ", settings.gradient_tolerance);
   require(settings.max_iterations >= 0,
-          "max_iterations must not be negative, got " + std::to_string(settings.max_iterations));
-  require(settings.time_limit > 0, "time_limit must be positive, got " + number(settings.time_limit));
+          "max_iterations must not be negative, got ", settings.max_iterations);
+  require(settings.time_limit > 0, "time_limit must be positive, got ", settings.time_limit);
   require(settings.num_threads >= 0,
-          "num_threads must not be negative, got " + std::to_string(settings.num_threads));
+          "num_threads must not be negative, got ", settings.num_threads);
   require(settings.rho > 0 && std::isfinite(settings.rho),
-          "rho must be positive and finite, got " + number(settings.rho));
+          "rho must be positive and finite, got ", settings.rho);
 }
 
 template <Matrix M>

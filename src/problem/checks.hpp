@@ -2,12 +2,26 @@
 
 #include <altdiff/problem.hpp>
 #include <altdiff/settings.hpp>
+#include <concepts>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 namespace altdiff::detail {
 
-/// The caller's mistake: throws std::invalid_argument with a message that names the field.
-void require(bool condition, const std::string& message);
+/// A part of a message.
+[[nodiscard]] inline std::string words(std::string_view text) { return std::string(text); }
+[[nodiscard]] inline std::string words(std::integral auto number) { return std::to_string(number); }
+[[nodiscard]] std::string words(double number);
+
+[[noreturn]] void refuse(std::initializer_list<std::string> message);
+
+/// The caller's mistake: throws std::invalid_argument with a message that names the field. The message is
+/// put together only then: for a small problem that takes longer than to solve it.
+template <class... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) refuse({words(parts)...});
+}
 
 /// Throws unless the program's shapes agree and its numbers make sense: no NaN, no infinite P, q, G, A, b,
 /// h > -inf, lb <= ub.
