@@ -60,7 +60,8 @@ class Solver {
     const Point start = program_->from_user(filled(initial, user_.n(), user_.p(), user_.m(), " of initial"));
     AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
     if (warm && settings_.finish && try_finish(start, system)) return solution_;
-    if (settings_.method == Method::Alternating || !settings_.finish) return run_engine(start);
+    const bool paper = settings_.method == Method::Auto && !settings_.finish;
+    if (settings_.method == Method::Alternating || paper) return run_engine(start);
     return run_interior_point(std::move(system));
   }
 
@@ -86,13 +87,19 @@ class Solver {
 
   Solution<M> run_interior_point(AugmentedSystem<M> system) {
     InteriorPoint<M> engine(program_->qp, settings_, std::move(system));
-    const auto outcome = engine.run(std::min(interior_target, settings_.tolerance));
+    const double target = std::min(interior_target, settings_.tolerance);
+    auto outcome = settings_.finish ? engine.run_until_separated(target) : engine.run(target);
+    if (outcome == InteriorOutcome::Separated) {
+      solution_.iterations = engine.iterations();
+      if (try_finish(engine.point(), engine.system())) return solution_;
+      outcome = engine.run(target);
+    }
     const Point point = engine.point();
-    AugmentedSystem<M> used = engine.release_system();
+    AugmentedSystem<M>& used = engine.system();
     solution_.iterations = engine.iterations();
     if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(engine.proof())) return solution_;
     if (outcome == InteriorOutcome::DualInfeasible && proves_dual(engine.proof())) return solution_;
-    if (try_finish(point, used)) return solution_;
+    if (settings_.finish && try_finish(point, used)) return solution_;
     accept(point);
     if (residuals_.below(settings_.tolerance)) return keep_point(point, Status::Solved, used);
     if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);

@@ -26,6 +26,10 @@ constexpr int extra_iterations = 2;    // after the target: they separate s from
 constexpr int patience = 25;           // iterations without a better point
 constexpr double nearly_there = 1e-8;  // the finish may do the rest
 constexpr int test_proofs_every = 4;   // iterations
+constexpr double separation_target = 1e-6;  // residuals at which the pairs of s and z are looked at
+constexpr double clearly_larger = 100;       // ratio of a pair that tells which of the two will vanish
+constexpr Index mended_easily = 2000;       // among so many pairs one may be unclear: the finish will tell
+
 /// How far v may go along d before an entry vanishes, at most `longest`.
 double step_length(const Vector& v, const Vector& d, double longest) {
   double alpha = longest;
@@ -222,8 +226,25 @@ void InteriorPoint<M>::note_progress(const Measure& now) {
 }
 
 template <Matrix M>
+bool InteriorPoint<M>::separated() const {
+  const auto unclear = ((s_.array() < clearly_larger * v_.z.array()) && (v_.z.array() < clearly_larger * s_.array())).count();
+  return unclear * mended_easily <= s_.size();
+}
+
+template <Matrix M>
 auto InteriorPoint<M>::run(double target) -> Outcome {
-  if (!start()) return Outcome::Stalled;
+  return iterate(target, false);
+}
+
+template <Matrix M>
+auto InteriorPoint<M>::run_until_separated(double target) -> Outcome {
+  return iterate(target, true);
+}
+
+template <Matrix M>
+auto InteriorPoint<M>::iterate(double target, bool until_separated) -> Outcome {
+  if (!started_ && !start()) return Outcome::Stalled;
+  started_ = true;
   Measure now = measure();
   int extra = 0;
   for (;; ++iterations_) {
@@ -233,6 +254,10 @@ auto InteriorPoint<M>::run(double target) -> Outcome {
       best_ = v_;
     }
     note_progress(now);
+    if (until_separated && now.worst() <= separation_target && separated()) {
+      best_ = v_;
+      return Outcome::Separated;
+    }
     if (best_worst_ <= target && extra++ == extra_iterations) return Outcome::Reached;
     if (settings_.poll) settings_.poll();
     if (Outcome outcome{}; certified(outcome)) return outcome;

@@ -22,20 +22,22 @@ namespace altdiff::detail {
 template <Matrix M>
 class InteriorPoint {
  public:
-  enum class Outcome { Reached, Stalled, MaxIterations, TimeLimit, PrimalInfeasible, DualInfeasible };
+  enum class Outcome { Reached, Separated, Stalled, MaxIterations, TimeLimit, PrimalInfeasible, DualInfeasible };
 
   /// `qp` is scaled and normalised, and outlives the engine; `system` is one of its.
   InteriorPoint(const QuadraticProgram<M>& qp, const Settings& settings, AugmentedSystem<M> system);
 
   /// Iterates until primal and dual residual and gap are below `target`.
   [[nodiscard]] Outcome run(double target);
+  /// The same, but stops as soon as nobody can doubt which constraints are active; `run` goes on from there.
+  [[nodiscard]] Outcome run_until_separated(double target);
 
   /// The best iterate.
   [[nodiscard]] Point point() const { return newton_.as_point(best_); }
   [[nodiscard]] int iterations() const { return iterations_; }
   /// What proves that there is no solution.
   [[nodiscard]] const Point& proof() const { return proof_; }
-  [[nodiscard]] AugmentedSystem<M> release_system() { return newton_.release_system(); }
+  [[nodiscard]] AugmentedSystem<M>& system() { return newton_.system(); }
 
  private:
   using Unknowns = typename NewtonSystem<M>::Unknowns;
@@ -44,6 +46,8 @@ class InteriorPoint {
     [[nodiscard]] double worst() const;  // NaN if one is
   };
 
+  [[nodiscard]] Outcome iterate(double target, bool until_separated);
+  [[nodiscard]] bool separated() const;
   [[nodiscard]] bool start();
   [[nodiscard]] Measure measure();
   [[nodiscard]] bool solve_newton(const Vector& complementarity);
@@ -71,6 +75,7 @@ class InteriorPoint {
   double best_worst_;
   double objective_ = 0;
   double alpha_primal_ = 0, alpha_dual_ = 0;
+  bool started_ = false;
   int iterations_ = 0, idle_ = 0, held_back_ = 0;
   Point proof_;
 };

@@ -12,7 +12,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr int most_refinements = 12;
-constexpr double solved_well = 1e-13;  // relative error of a solve that no refinement need lower
+constexpr double solved_well = 1e-11;  // relative error of a solve that no refinement need lower
 constexpr double solved_badly = 1e-9;  // above, another floor is tried
 /// What the factorisation adds at least to the diagonal: about the root of the rounding unit. Refinement
 /// takes it off again; where it cannot, the others are tried.

@@ -44,7 +44,7 @@ class NewtonSystem {
   /// With the factor as it is.
   void solve_roughly(Unknowns& d);
 
-  [[nodiscard]] AugmentedSystem<M> release_system() { return std::move(system_); }
+  [[nodiscard]] AugmentedSystem<M>& system() { return system_; }
 
  private:
   [[nodiscard]] bool factorise(double floor);

@@ -23,9 +23,18 @@ Vector ruiz_step(const Vector& norms, const Vector& factors) {
   return step;
 }
 
-template <Matrix M>
-void scale(M& X, const Vector& left, const Vector& right) {
-  X = (left.asDiagonal() * X * right.asDiagonal()).eval();
+void scale(DenseMatrix& X, const Vector& left, const Vector& right) {
+  X.array().colwise() *= left.array();
+  X.array().rowwise() *= right.transpose().array();
+}
+
+/// Zeros that are stored take part in a factorisation as if they were not.
+void drop_zeros(DenseMatrix&) {}
+void drop_zeros(SparseMatrix& X) { X.prune([](Index, Index, double value) { return value != 0; }); }
+
+void scale(SparseMatrix& X, const Vector& left, const Vector& right) {
+  for (Index j = 0; j < X.outerSize(); ++j)
+    for (SparseMatrix::InnerIterator it(X, j); it; ++it) it.valueRef() *= left[it.row()] * right[j];
 }
 
 }  // namespace
@@ -42,6 +51,9 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user)
     qp.h = user.h(rows);
   }
   E_g = Vector::Ones(qp.m());
+  drop_zeros(qp.P);
+  drop_zeros(qp.A);
+  drop_zeros(qp.G);
   equilibrate();
 }
 
