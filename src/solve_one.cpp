@@ -24,6 +24,7 @@ namespace {
 constexpr double first_target = 1e-3;  // accuracy at which the active set is worth a first try of the finish
 constexpr double degenerate_margin = 1e-9;
 constexpr double interior_target = 1e-10;  // of the interior point, before the finish
+constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite convex; its largest entry is 1
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
@@ -55,10 +56,12 @@ class Solver {
 
   Solution<M> run(const Point& initial) {
     log_sizes();
-    if (!is_convex(user_.P)) return without_point(Status::NonConvex);
+    const Curvature curvature = curvature_of(user_.P);
+    if (curvature == Curvature::Negative) return without_point(Status::NonConvex);
     const bool warm = initial.x.size() > 0;
     const Point start = program_->from_user(filled(initial, user_.n(), user_.p(), user_.m(), " of initial"));
     AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+    if (curvature == Curvature::Doubtful) return run_doubtful(std::move(system));
     if (warm && settings_.finish && try_finish(start, system)) return solution_;
     const bool paper = settings_.method == Method::Auto && !settings_.finish;
     if (settings_.method == Method::Alternating || paper) return run_engine(start);
@@ -85,8 +88,16 @@ class Solver {
   using Outcome = typename Engine::Outcome;
   using InteriorOutcome = typename InteriorPoint<M>::Outcome;
 
-  Solution<M> run_interior_point(AugmentedSystem<M> system) {
-    InteriorPoint<M> engine(program_->qp, settings_, std::move(system));
+  /// A proximal term makes up for what P lacks. That the finish has a factor on the active set says that
+  /// there P curves upwards: the point is a minimum, which no small change improves.
+  Solution<M> run_doubtful(AugmentedSystem<M> system) {
+    run_interior_point(std::move(system), doubtful_rho);
+    if (solution_.status == Status::Solved || solution_.status == Status::PrimalInfeasible) return solution_;
+    return without_point(Status::NonConvex);
+  }
+
+  Solution<M> run_interior_point(AugmentedSystem<M> system, double least_rho = 0) {
+    InteriorPoint<M> engine(program_->qp, settings_, std::move(system), least_rho);
     const double target = std::min(interior_target, settings_.tolerance);
     auto outcome = settings_.finish ? engine.run_until_separated(target) : engine.run(target);
     if (outcome == InteriorOutcome::Separated) {

@@ -8,6 +8,7 @@ import numpy as np
 
 from altdiff._arrays import is_sparse, on_pattern
 from altdiff._fields import MATRICES
+from altdiff._stack import SparseStack
 
 if TYPE_CHECKING:
     from altdiff._arrays import Array, Block
@@ -25,10 +26,13 @@ class Accumulator:
         if given is None:
             raise ValueError(f"{name} is absent and has no gradient")
         self._given = given
+        self._stacked = isinstance(self._value, SparseStack)
         self._pattern = self._value if is_sparse(self._value) else None
+        if isinstance(self._value, SparseStack):
+            self._pattern = self._value.pattern
         # A scalar bound is gathered as the vector that it stands for. What had no entry keeps its empty
         # shape.
-        stored: Block = self._value if self._pattern is None else self._pattern.data
+        stored: Block = self._value if self._pattern is None or self._value is None else self._value.data
         self._total: Array = np.zeros(given if stored is None else stored.shape)
 
     def add(self, index: Index, gradient: Block) -> None:
@@ -57,6 +61,8 @@ class Accumulator:
 
     def result(self) -> Block:
         """The gradient, shaped as the field was given."""
+        if self._stacked:
+            return [on_pattern(self._pattern, own) for own in self._total]
         if self._pattern is not None:
             return on_pattern(self._pattern, self._total)
         return np.asarray(self._total.sum()) if self._given == () else self._total

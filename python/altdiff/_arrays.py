@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
     from scipy.sparse import sparray, spmatrix
 
     Array: TypeAlias = NDArray[np.float64]
     SparseMatrix: TypeAlias = sparray | spmatrix
-    MatrixLike: TypeAlias = ArrayLike | SparseMatrix
+    MatrixLike: TypeAlias = ArrayLike | SparseMatrix | Sequence[SparseMatrix]
 
 # A float64 array or, for P, G and A, a csc matrix. scipy's types differ too much between versions to name it.
 Block: TypeAlias = Any

@@ -8,6 +8,7 @@ import numpy as np
 
 from altdiff._arrays import full_csc, is_sparse, real_array, sparse_matrix
 from altdiff._fields import MATRICES
+from altdiff._stack import SparseStack, is_list_of_sparse, stack_of
 
 if TYPE_CHECKING:
     from altdiff._arrays import Array, Block, MatrixLike
@@ -31,6 +32,11 @@ def direction(problem: Problem, name: str, value: MatrixLike | None) -> Block | 
     if problem.layout.used[name] is None:
         raise ValueError(f"{label} must be None: {name} is absent")
     shape = problem.layout.shape(name)
+    if is_list_of_sparse(value):
+        stack = stack_of(label, value)
+        if name not in MATRICES or stack.shape != (*problem.batch, *shape):
+            raise ValueError(f"{label} must have shape {(*problem.batch, *shape)}, got {stack.shape}")
+        return stack
     if is_sparse(value):
         matrix = sparse_matrix(label, value)
         if name not in MATRICES or matrix.shape != shape:
@@ -48,6 +54,8 @@ def block(problem: Problem, name: str, value: Block | None, index: Index) -> Blo
     """The tangent of one instance's field as the core takes it."""
     if value is None:
         return None
+    if isinstance(value, SparseStack):
+        value = value[index]
     if not is_sparse(value):
         own = np.ascontiguousarray(value[index])
         return full_csc(own) if problem.sparse and name in MATRICES else own

@@ -2,7 +2,8 @@
 
 The rules, which every front end shares:
 - Lists, integers, float32, read-only and non-contiguous arrays are accepted, and never written to.
-- A sparse matrix may be of any scipy format; duplicates are summed and indices sorted on a copy.
+- A sparse matrix may be of any scipy format; duplicates are summed and indices sorted on a copy. A list of
+  sparse matrices that store the same entries has one for each instance.
 - Only the symmetric part of P counts.
 - lb and ub may be scalars. A block whose matrix or right-hand side holds no entry is absent.
 - h = +inf, lb = -inf and ub = +inf mean that the row does not exist.
@@ -20,6 +21,7 @@ import numpy as np
 from altdiff._arrays import full_csc, is_sparse, real_array, sparse_matrix
 from altdiff._fields import ABSENT_ROW, DIMENSIONS, FIELDS, MATRICES
 from altdiff._layout import Layout, make_layout
+from altdiff._stack import SparseStack, is_list_of_sparse, stack_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +40,7 @@ class Problem:
 
     values: dict[str, Block | None]  # float64; absent fields are None
     layout: Layout
-    sparse: bool  # P, G or A is a scipy.sparse matrix
+    sparse: bool  # P, G or A is a scipy.sparse matrix, or a stack of them
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -69,7 +71,8 @@ class Problem:
         if value is None or is_sparse(value):
             return value
         own = value[self.own_index(name, index)]
-        return full_csc(own) if self.sparse and name in MATRICES else own
+        made_sparse = self.sparse and name in MATRICES and not is_sparse(own)
+        return full_csc(own) if made_sparse else own
 
     def invalid(self) -> NDArray[np.bool_]:
         """Instances with NaN, a forbidden infinity, or lb > ub; raises if an unbatched array has them."""
@@ -77,13 +80,14 @@ class Problem:
         for name, value in self.values.items():
             if value is None:
                 continue
-            entries: Any = value.data if is_sparse(value) else value
+            stored = is_sparse(value) or isinstance(value, SparseStack)
+            entries: Any = value.data if stored else value
             wrong = _wrong_entries(name, entries)
             if self.layout.leads.get(name, ()) == ():
                 if wrong.any():
                     raise ValueError(_complaint(name, entries[wrong][0]))
             else:
-                axes = tuple(range(-len(DIMENSIONS[name]), 0))
+                axes = (-1,) if stored else tuple(range(-len(DIMENSIONS[name]), 0))
                 invalid |= wrong.any(axis=axes)
         return invalid | self._crossed_bounds()
 
@@ -111,17 +115,19 @@ def make_problem(arguments: Mapping[str, MatrixLike | None]) -> Problem:
             values[name] = None
         elif value is not None and value.ndim == 0:
             values[name] = np.full(shape, float(value))
-    return Problem(values, layout, not all(dense))
+    stacked = any(isinstance(value, SparseStack) for value in values.values())
+    return Problem(values, layout, stacked or not all(dense))
 
 
 def _value(name: str, value: MatrixLike | None) -> Block | None:
     if value is None:
         return None
-    if not is_sparse(value):
+    stacked = is_list_of_sparse(value)
+    if not stacked and not is_sparse(value):
         return real_array(name, value)
     if name not in MATRICES:
         raise TypeError(f"{name} must be a dense array: only P, G and A may be sparse")
-    return sparse_matrix(name, value)
+    return stack_of(name, value) if is_list_of_sparse(value) else sparse_matrix(name, value)
 
 
 def _wrong_entries(name: str, entries: Array) -> NDArray[np.bool_]:

@@ -333,7 +333,7 @@ class BatchSolver {
     rest.time_limit = std::max(settings_.time_limit - elapsed(), 1e-9);
     const QuadraticProgram<DenseMatrix> qp = program_of(instance);
     Point start = known_start(i);
-    if (active_set() && !at_limit && !late() && is_convex(normalised(qp).P)) {
+    if (active_set() && !at_limit && !late() && curvature_of(normalised(qp).P) == Curvature::Positive) {
       const Proximal found = solve_proximal(instance, result_->bounded);
       if (found.found() && settled(i, qp, found)) return;
       if (found.found()) start = found.as_point();

@@ -21,13 +21,13 @@ constexpr double to_the_boundary = 0.99;        // share of the way that a step 
 constexpr double unequal_steps = 0.1;           // of the dual residual, that they may add to it
 constexpr double smallest_mu = 1e-15;           // below, s and z only lose their meaning
 constexpr int most_iterations = 200;
-constexpr double progress = 0.95;      // of a residual that lets a centre move
-constexpr int extra_iterations = 2;    // after the target: they separate s from z
-constexpr int patience = 25;           // iterations without a better point
-constexpr double nearly_there = 1e-8;  // the finish may do the rest
-constexpr int test_proofs_every = 4;   // iterations
+constexpr double progress = 0.95;           // of a residual that lets a centre move
+constexpr int extra_iterations = 2;         // after the target: they separate s from z
+constexpr int patience = 25;                // iterations without a better point
+constexpr double nearly_there = 1e-8;       // the finish may do the rest
+constexpr int test_proofs_every = 4;        // iterations
 constexpr double separation_target = 1e-6;  // residuals at which the pairs of s and z are looked at
-constexpr double clearly_larger = 100;       // ratio of a pair that tells which of the two will vanish
+constexpr double clearly_larger = 100;      // ratio of a pair that tells which of the two will vanish
 constexpr Index mended_easily = 2000;       // among so many pairs one may be unclear: the finish will tell
 
 /// How far v may go along d before an entry vanishes, at most `longest`.
@@ -48,7 +48,7 @@ double InteriorPoint<M>::Measure::worst() const {
 
 template <Matrix M>
 InteriorPoint<M>::InteriorPoint(const QuadraticProgram<M>& qp, const Settings& settings,
-                                AugmentedSystem<M> system)
+                                AugmentedSystem<M> system, double least_rho)
     : qp_(qp),
       settings_(settings),
       newton_(qp, std::move(system)),
@@ -56,8 +56,9 @@ InteriorPoint<M>::InteriorPoint(const QuadraticProgram<M>& qp, const Settings& s
       s_(Vector::Ones(newton_.c().size())),
       w_(s_),
       t_(qp.n()),
-      rho_(first_rho),
+      rho_(std::max(first_rho, least_rho)),
       delta_(first_delta),
+      least_rho_(least_rho),
       weight_floor_(smallest_weight),
       least_{.primal = infinity, .dual = infinity, .gap = infinity},
       best_worst_(infinity) {
@@ -199,6 +200,7 @@ void InteriorPoint<M>::move_centres(const Measure& before, const Measure& after,
   // What is left is the proximal term's alone: it is too strong.
   if (dual_moves && !dual_fell) rho_ = std::max(smallest_weight_late, 0.1 * rho_);
   if (primal_moves && !primal_fell) delta_ = std::max(smallest_weight_late, 0.1 * delta_);
+  rho_ = std::max(rho_, least_rho_);
   if (dual_moves) centre_.x = v_.x;
   if (primal_moves) {
     centre_.y = v_.y;
@@ -227,7 +229,8 @@ void InteriorPoint<M>::note_progress(const Measure& now) {
 
 template <Matrix M>
 bool InteriorPoint<M>::separated() const {
-  const auto unclear = ((s_.array() < clearly_larger * v_.z.array()) && (v_.z.array() < clearly_larger * s_.array())).count();
+  const auto unclear =
+      ((s_.array() < clearly_larger * v_.z.array()) && (v_.z.array() < clearly_larger * s_.array())).count();
   return unclear * mended_easily <= s_.size();
 }
 

@@ -22,10 +22,20 @@ namespace altdiff::detail {
 template <Matrix M>
 class InteriorPoint {
  public:
-  enum class Outcome { Reached, Separated, Stalled, MaxIterations, TimeLimit, PrimalInfeasible, DualInfeasible };
+  enum class Outcome {
+    Reached,
+    Separated,
+    Stalled,
+    MaxIterations,
+    TimeLimit,
+    PrimalInfeasible,
+    DualInfeasible
+  };
 
-  /// `qp` is scaled and normalised, and outlives the engine; `system` is one of its.
-  InteriorPoint(const QuadraticProgram<M>& qp, const Settings& settings, AugmentedSystem<M> system);
+  /// `qp` is scaled and normalised, and outlives the engine; `system` is one of its. rho stays above
+  /// `least_rho`.
+  InteriorPoint(const QuadraticProgram<M>& qp, const Settings& settings, AugmentedSystem<M> system,
+                double least_rho = 0);
 
   /// Iterates until primal and dual residual and gap are below `target`.
   [[nodiscard]] Outcome run(double target);
@@ -70,6 +80,7 @@ class InteriorPoint {
   Unknowns right_side_, d_;  // of a Newton step
   Vector ds_, w_, target_, t_;
   double rho_, delta_;  // proximal weights
+  double least_rho_;
   double weight_floor_;
   Measure least_;  // of each measure on its own
   double best_worst_;

@@ -2,81 +2,97 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 namespace altdiff::detail {
 
 namespace {
+
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+/// The columns that row k of L meets: the paths in the tree from the entries of column k towards k.
+void append_row(int k, const PermutedTriangle& upper, const Elimination& order, std::vector<int>& mark,
+                std::vector<int>& columns) {
+  const auto begin = static_cast<Index>(columns.size());
+  mark[at(k)] = k;
+  for (int e = upper.starts[at(k)]; e < upper.starts[at(k) + 1]; ++e)
+    for (int i = upper.rows[at(e)]; mark[at(i)] != k; i = order.parent[at(i)]) {
+      columns.push_back(i);
+      mark[at(i)] = k;
+    }
+  std::sort(columns.begin() + begin, columns.end());
+}
+
 }  // namespace
 
-SimplicialLdl::SimplicialLdl(const SparseMatrix& upper, const Elimination& order)
-    : upper_(upper, order, PermutedTriangle::Half::Upper), values_(upper_.rows.size()) {
+SimplicialPattern::SimplicialPattern(const SparseMatrix& upper_triangle, const Elimination& order)
+    : upper(upper_triangle, order, PermutedTriangle::Half::Upper) {
   const std::size_t n = at(order.size());
-  L_starts_.assign(n + 1, 0);
-  for (std::size_t k = 0; k < n; ++k) L_starts_[k + 1] = L_starts_[k] + order.count[k];
-  L_rows_.assign(at(L_starts_.back()), 0);
-  L_values_.assign(at(L_starts_.back()), 0);
-  L_count_.assign(n, 0);
-  D_.assign(n, 0);
-  mark_.assign(n, -1);
-  stack_.assign(n, 0);
-  path_.assign(n, 0);
-  row_.assign(n, 0);
-}
-
-/// The columns that row k of L meets, in topological order, at the end of `stack_` from the returned place
-/// on; column k of the matrix is scattered into `row_`.
-Index SimplicialLdl::reach(Index k, const Elimination& order) {
-  Index top = order.size();
-  mark_[at(k)] = static_cast<int>(k);
-  for (int e = upper_.starts[at(k)]; e < upper_.starts[at(k) + 1]; ++e) {
-    int i = upper_.rows[at(e)];
-    row_[at(i)] += values_[at(e)];
-    Index length = 0;
-    for (; mark_[at(i)] != k; i = order.parent[at(i)]) {
-      path_[at(length++)] = i;
-      mark_[at(i)] = static_cast<int>(k);
-    }
-    while (length > 0) stack_[at(--top)] = path_[at(--length)];
+  starts.assign(n + 1, 0);
+  for (std::size_t k = 0; k < n; ++k) starts[k + 1] = starts[k] + order.count[k];
+  rows.resize(at(starts.back()));
+  row_columns.reserve(at(starts.back()));
+  row_starts.assign(1, 0);
+  std::vector<int> mark(n, -1);
+  std::vector<int> next(starts.begin(), starts.end() - 1);
+  for (std::size_t k = 0; k < n; ++k) {
+    append_row(static_cast<int>(k), upper, order, mark, row_columns);
+    for (std::size_t s = at(row_starts[k]); s < row_columns.size(); ++s)
+      rows[at(next[at(row_columns[s])]++)] = static_cast<int>(k);
+    row_starts.push_back(static_cast<int>(row_columns.size()));
   }
-  return top;
 }
 
-bool SimplicialLdl::factorise(const double* values, Index positive, const Elimination& order) {
-  for (std::size_t e = 0; e < upper_.slot.size(); ++e) values_[at(upper_.slot[e])] = values[e];
-  std::ranges::fill(mark_, -1);
-  std::ranges::fill(L_count_, 0);
+void SimplicialLdl::take_memory(const Pattern& pattern) {
+  const std::size_t n = pattern.starts.size() - 1;
+  values_.resize(pattern.upper.rows.size());
+  L_.resize(pattern.rows.size());
+  D_inverse_.resize(n);
+  filled_.resize(n);
+  row_.resize(n);
+}
+
+bool SimplicialLdl::factorise(const Pattern& pattern, const Elimination& order, const double* values,
+                              Index positive) {
+  take_memory(pattern);
+  const PermutedTriangle& upper = pattern.upper;
+  for (std::size_t e = 0; e < upper.slot.size(); ++e) values_[at(upper.slot[e])] = values[e];
+  std::ranges::copy(std::span(pattern.starts).first(filled_.size()), filled_.begin());
   std::ranges::fill(row_, 0.0);
-  for (Index k = 0; k < order.size(); ++k) {
-    const Index top = reach(k, order);
-    double d = row_[at(k)];
-    row_[at(k)] = 0;
-    for (Index s = top; s < order.size(); ++s) {
-      const std::size_t i = at(stack_[at(s)]);
+  for (std::size_t k = 0; k < row_.size(); ++k) {
+    for (int e = upper.starts[k]; e < upper.starts[k + 1]; ++e) row_[at(upper.rows[at(e)])] += values_[at(e)];
+    double d = row_[k];
+    row_[k] = 0;
+    for (int s = pattern.row_starts[k]; s < pattern.row_starts[k + 1]; ++s) {
+      const std::size_t i = at(pattern.row_columns[at(s)]);
       const double t = row_[i];
       row_[i] = 0;
-      const int end = L_starts_[i] + L_count_[i];
-      for (int e = L_starts_[i]; e < end; ++e) row_[at(L_rows_[at(e)])] -= L_values_[at(e)] * t;
-      const double l = t / D_[i];
+      const int end = filled_[i]++;
+      for (int e = pattern.starts[i]; e < end; ++e) row_[at(pattern.rows[at(e)])] -= L_[at(e)] * t;
+      const double l = t * D_inverse_[i];
       d -= l * t;
-      L_rows_[at(end)] = static_cast<int>(k);
-      L_values_[at(end)] = l;
-      ++L_count_[i];
+      L_[at(end)] = l;
     }
-    const bool expected_positive = order.old_of_new[at(k)] < positive;
+    const bool expected_positive = order.old_of_new[k] < positive;
     if (!std::isfinite(d) || (expected_positive ? d <= 0 : d >= 0)) return false;
-    D_[at(k)] = d;
+    D_inverse_[k] = 1 / d;
   }
   return true;
 }
 
-void SimplicialLdl::solve(double* v) const {
-  const std::size_t n = D_.size();
-  for (std::size_t k = 0; k < n; ++k)
-    for (int e = L_starts_[k]; e < L_starts_[k + 1]; ++e) v[L_rows_[at(e)]] -= L_values_[at(e)] * v[k];
-  for (std::size_t k = 0; k < n; ++k) v[k] /= D_[k];
-  for (std::size_t k = n; k-- > 0;)
-    for (int e = L_starts_[k]; e < L_starts_[k + 1]; ++e) v[k] -= L_values_[at(e)] * v[L_rows_[at(e)]];
+void SimplicialLdl::solve(const Pattern& pattern, double* v) const {
+  const std::size_t n = D_inverse_.size();
+  const int* starts = pattern.starts.data();
+  const int* rows = pattern.rows.data();
+  for (std::size_t k = 0; k < n; ++k) {
+    const double t = v[k];
+    for (int e = starts[k]; e < starts[k + 1]; ++e) v[rows[e]] -= L_[at(e)] * t;
+  }
+  for (std::size_t k = n; k-- > 0;) {
+    double sum = v[k] * D_inverse_[k];
+    for (int e = starts[k]; e < starts[k + 1]; ++e) sum -= L_[at(e)] * v[rows[e]];
+    v[k] = sum;
+  }
 }
 
 }  // namespace altdiff::detail

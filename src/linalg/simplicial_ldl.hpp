@@ -4,24 +4,32 @@
 
 namespace altdiff::detail {
 
+/// The pattern of L, by columns and by rows.
+struct SimplicialPattern {
+  SimplicialPattern(const SparseMatrix& upper, const Elimination& order);
+
+  PermutedTriangle upper;
+  std::vector<int> starts, rows;             ///< of the columns of L, without the diagonal
+  std::vector<int> row_starts, row_columns;  ///< of its rows; ascending, which is a topological order
+};
+
 /// L D L' row by row: the fastest where L has only a few entries a column.
 class SimplicialLdl {
  public:
-  SimplicialLdl(const SparseMatrix& upper, const Elimination& order);
+  using Pattern = SimplicialPattern;
 
-  [[nodiscard]] bool factorise(const double* values, Index positive, const Elimination& order);
+  [[nodiscard]] bool factorise(const Pattern& pattern, const Elimination& order, const double* values,
+                               Index positive);
   /// In the new order, in place.
-  void solve(double* v) const;
+  void solve(const Pattern& pattern, double* v) const;
 
  private:
-  Index reach(Index k, const Elimination& order);
+  void take_memory(const Pattern& pattern);
 
-  PermutedTriangle upper_;
-  std::vector<double> values_;
-  std::vector<int> L_starts_, L_rows_, L_count_;
-  std::vector<double> L_values_, D_;
-  std::vector<int> mark_, stack_, path_;  // scratch of the walk through the tree
-  std::vector<double> row_;               // scratch: one row of L
+  std::vector<double> values_;         // of the permuted triangle
+  std::vector<double> L_, D_inverse_;  // of L as in the pattern
+  std::vector<int> filled_;            // entries that each column of L has so far
+  std::vector<double> row_;            // one row of L
 };
 
 }  // namespace altdiff::detail

@@ -6,26 +6,38 @@ namespace {
 
 constexpr double worth_blocks = 40;  // multiplications for every entry of L (measured)
 
-using Factor = std::variant<SimplicialLdl, SupernodalLdl>;
+std::variant<SimplicialPattern, SupernodalPattern> make_pattern(const SparseMatrix& upper,
+                                                                const Elimination& order) {
+  if (order.work() < worth_blocks * order.fill()) return SimplicialPattern(upper, order);
+  return SupernodalPattern(upper, order);
+}
 
-Factor make_factor(const SparseMatrix& upper, const Elimination& order) {
-  if (order.work() < worth_blocks * order.fill()) return SimplicialLdl(upper, order);
-  return SupernodalLdl(upper, order);
+template <class Factor>
+const typename Factor::Pattern& pattern_for(const Factor&, const LdlPattern& pattern) {
+  return std::get<typename Factor::Pattern>(pattern.factor);
 }
 
 }  // namespace
 
-SparseLdl::SparseLdl(const SparseMatrix& upper) : order_(upper), factor_(make_factor(upper, order_)) {}
+LdlPattern::LdlPattern(const SparseMatrix& upper) : order(upper), factor(make_pattern(upper, order)) {}
+
+SparseLdl::SparseLdl(std::shared_ptr<const LdlPattern> pattern) : pattern_(std::move(pattern)) {
+  if (std::holds_alternative<SupernodalPattern>(pattern_->factor)) factor_.emplace<SupernodalLdl>();
+}
 
 bool SparseLdl::factorise(const double* values, Index positive) {
-  return std::visit([&](auto& factor) { return factor.factorise(values, positive, order_); }, factor_);
+  return std::visit(
+      [&](auto& factor) {
+        return factor.factorise(pattern_for(factor, *pattern_), pattern_->order, values, positive);
+      },
+      factor_);
 }
 
 void SparseLdl::solve(double* b, double* workspace) const {
-  const std::size_t n = order_.old_of_new.size();
-  for (std::size_t k = 0; k < n; ++k) workspace[k] = b[order_.old_of_new[k]];
-  std::visit([&](const auto& factor) { factor.solve(workspace); }, factor_);
-  for (std::size_t k = 0; k < n; ++k) b[order_.old_of_new[k]] = workspace[k];
+  const std::vector<int>& old_of_new = pattern_->order.old_of_new;
+  for (std::size_t k = 0; k < old_of_new.size(); ++k) workspace[k] = b[old_of_new[k]];
+  std::visit([&](const auto& factor) { factor.solve(pattern_for(factor, *pattern_), workspace); }, factor_);
+  for (std::size_t k = 0; k < old_of_new.size(); ++k) b[old_of_new[k]] = workspace[k];
 }
 
 }  // namespace altdiff::detail

@@ -1,20 +1,29 @@
 #pragma once
 
-#include <altdiff/matrix.hpp>
+#include <memory>
 #include <variant>
 
+#include "linalg/elimination.hpp"
 #include "linalg/simplicial_ldl.hpp"
 #include "linalg/supernodal_ldl.hpp"
 
 namespace altdiff::detail {
 
-/// L D L' of a symmetric quasi-definite matrix, without pivoting, in a fill-reducing order. The order and the
-/// pattern of L are found once; after that `factorise` takes no memory. By rows where L stays sparse, by
-/// dense blocks where it fills.
+/// What the pattern of a matrix alone tells about its factor: the order, and how L will be stored. By rows
+/// where L stays sparse, by dense blocks where it fills.
+struct LdlPattern {
+  /// `upper` holds the upper triangle, with every diagonal entry present.
+  explicit LdlPattern(const SparseMatrix& upper);
+
+  Elimination order;
+  std::variant<SimplicialPattern, SupernodalPattern> factor;
+};
+
+/// L D L' of a symmetric quasi-definite matrix, without pivoting, in a fill-reducing order. Takes its memory
+/// in the first call of `factorise`, and none after that.
 class SparseLdl {
  public:
-  /// `upper` holds the upper triangle, with every diagonal entry present.
-  explicit SparseLdl(const SparseMatrix& upper);
+  explicit SparseLdl(std::shared_ptr<const LdlPattern> pattern);
 
   /// Values of `upper`, in the order of its storage. `positive` of the pivots are expected to be positive,
   /// namely those of the first rows, the rest negative; false if a pivot has the wrong sign or vanishes.
@@ -23,10 +32,10 @@ class SparseLdl {
   /// Solves in place; `workspace` has as many entries as the matrix rows.
   void solve(double* b, double* workspace) const;
 
-  [[nodiscard]] Index size() const { return order_.size(); }
+  [[nodiscard]] Index size() const { return pattern_->order.size(); }
 
  private:
-  Elimination order_;
+  std::shared_ptr<const LdlPattern> pattern_;
   std::variant<SimplicialLdl, SupernodalLdl> factor_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "linalg/known_analyses.hpp"
+
 namespace altdiff::detail {
 
 namespace {
@@ -50,20 +52,26 @@ KktPattern::KktPattern(const SparseMatrix& H, const SparseMatrix& A, const Spars
 }
 
 SparseSystem::SparseSystem(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G)
-    : kkt_(H, A, G), ldl_(kkt_.upper), root_a_(A.rows()), root_g_(G.rows()), R_(H.rows()) {}
+    : analysis_(analysis_of(H, A, G)),
+      values_(static_cast<std::size_t>(analysis_->kkt.upper.nonZeros())),
+      ldl_({analysis_, &analysis_->ldl}),
+      root_a_(A.rows()),
+      root_g_(G.rows()),
+      R_(H.rows()) {}
 
 void SparseSystem::fill(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G, double sigma) {
-  double* values = kkt_.upper.valuePtr();
-  std::fill(values, values + kkt_.upper.nonZeros(), 0.0);
-  for (std::size_t e = 0; e < kkt_.of_H.size(); ++e)
-    if (kkt_.of_H[e] >= 0) values[kkt_.of_H[e]] += H.valuePtr()[e];
-  for (std::size_t e = 0; e < kkt_.of_A.size(); ++e)
-    values[kkt_.of_A[e]] = root_a_[A.innerIndexPtr()[e]] * A.valuePtr()[e];
-  for (std::size_t e = 0; e < kkt_.of_G.size(); ++e)
-    values[kkt_.of_G[e]] = root_g_[G.innerIndexPtr()[e]] * G.valuePtr()[e];
-  for (std::size_t k = 0; k < kkt_.diagonal.size(); ++k) {
+  const KktPattern& kkt = analysis_->kkt;
+  double* values = values_.data();
+  std::ranges::fill(values_, 0.0);
+  for (std::size_t e = 0; e < kkt.of_H.size(); ++e)
+    if (kkt.of_H[e] >= 0) values[kkt.of_H[e]] += H.valuePtr()[e];
+  for (std::size_t e = 0; e < kkt.of_A.size(); ++e)
+    values[kkt.of_A[e]] = root_a_[A.innerIndexPtr()[e]] * A.valuePtr()[e];
+  for (std::size_t e = 0; e < kkt.of_G.size(); ++e)
+    values[kkt.of_G[e]] = root_g_[G.innerIndexPtr()[e]] * G.valuePtr()[e];
+  for (std::size_t k = 0; k < kkt.diagonal.size(); ++k) {
     const auto row = static_cast<Index>(k);
-    values[kkt_.diagonal[k]] += row < H.rows() ? sigma + R_[row] : -1.0;
+    values[kkt.diagonal[k]] += row < H.rows() ? sigma + R_[row] : -1.0;
   }
 }
 
@@ -73,7 +81,7 @@ bool SparseSystem::factorise(const SparseMatrix& H, const SparseMatrix& A, const
   root_g_ = R.G.cwiseSqrt();
   R_ = R.box;
   fill(H, A, G, R.sigma);
-  return ldl_.factorise(kkt_.upper.valuePtr(), H.rows());
+  return ldl_.factorise(values_.data(), H.rows());
 }
 
 void SparseSystem::solve(Block x, Vector& workspace) const {

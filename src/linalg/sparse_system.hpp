@@ -19,6 +19,15 @@ struct KktPattern {
   KktPattern(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G);
 };
 
+/// All that the patterns of H, A and G determine: it serves every factorisation with the same ones.
+struct SparseAnalysis {
+  KktPattern kkt;
+  LdlPattern ldl;
+
+  SparseAnalysis(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G)
+      : kkt(H, A, G), ldl(kkt.upper) {}
+};
+
 /// (K2) for sparse data, by LDL' of the quasi-definite matrix. The interface is DenseSystem's.
 class SparseSystem {
  public:
@@ -33,7 +42,8 @@ class SparseSystem {
  private:
   void fill(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G, double sigma);
 
-  KktPattern kkt_;
+  std::shared_ptr<const SparseAnalysis> analysis_;
+  std::vector<double> values_;  // of the KKT matrix's upper triangle
   SparseLdl ldl_;
   Vector root_a_, root_g_, R_;
 };

@@ -9,8 +9,9 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double relative_error = 1e-9;  // a certificate must hold to this, relative to what it claims
-constexpr double indefinite = 1e-6;  // a curvature below minus this is no rounding of single-precision data
+constexpr double relative_error = 1e-9;     // a certificate must hold to this, relative to what it claims
+constexpr double rounded_to_single = 1e-6;  // a curvature below minus this is no rounding to single precision
+constexpr double rounded_to_digits = 3e-5;  // and this none to five digits
 
 /// The bound that a multiplier presses against; infinite if there is none.
 template <Matrix M>
@@ -85,23 +86,27 @@ bool CertificateCheck<M>::proves_dual_infeasible(const QuadraticProgram<M>& qp, 
 }
 
 template <Matrix M>
-bool is_convex(const M& P) {
+Curvature curvature_of(const M& P) {
   const Index n = P.rows();
   const Vector diagonal = P.diagonal();
   const double largest = largest_number(P);
-  if (largest == 0) return true;
-  if ((diagonal.array() < -indefinite * largest).any()) return false;
+  if (largest == 0) return Curvature::Positive;
+  if ((diagonal.array() < -rounded_to_single * largest).any()) return Curvature::Negative;
   const Vector scale = diagonal.unaryExpr([&](double d) { return 1 / std::sqrt(d > 0 ? d : largest); });
   const M unit = scale.asDiagonal() * P * scale.asDiagonal();
   const M none(0, n);
   AugmentedSystem<M> system(unit, none, none);
-  const Penalties only_sigma{.sigma = indefinite, .A = Vector(0), .G = Vector(0), .box = Vector::Zero(n)};
-  return system.factorise(unit, none, none, only_sigma);  // (C3)
+  const auto at_least = [&](double sigma) {
+    return system.factorise(unit, none, none,
+                            {.sigma = sigma, .A = Vector(0), .G = Vector(0), .box = Vector::Zero(n)});
+  };  // (C3)
+  if (at_least(rounded_to_single)) return Curvature::Positive;
+  return at_least(rounded_to_digits) ? Curvature::Doubtful : Curvature::Negative;
 }
 
 template class CertificateCheck<DenseMatrix>;
 template class CertificateCheck<SparseMatrix>;
-template bool is_convex(const DenseMatrix&);
-template bool is_convex(const SparseMatrix&);
+template Curvature curvature_of(const DenseMatrix&);
+template Curvature curvature_of(const SparseMatrix&);
 
 }  // namespace altdiff::detail

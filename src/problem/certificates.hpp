@@ -23,13 +23,19 @@ class CertificateCheck {
   Vector Pd_, Ad_, Gd_;
 };
 
-/// False if P has a negative direction (C3).
+enum class Curvature {
+  Positive,
+  Doubtful,  ///< negative somewhere, but by no more than P's having been written down to five digits explains
+  Negative,
+};
+
+/// Whether P has a negative direction (C3).
 template <Matrix M>
-[[nodiscard]] bool is_convex(const M& P);
+[[nodiscard]] Curvature curvature_of(const M& P);
 
 extern template class CertificateCheck<DenseMatrix>;
 extern template class CertificateCheck<SparseMatrix>;
-extern template bool is_convex(const DenseMatrix&);
-extern template bool is_convex(const SparseMatrix&);
+extern template Curvature curvature_of(const DenseMatrix&);
+extern template Curvature curvature_of(const SparseMatrix&);
 
 }  // namespace altdiff::detail

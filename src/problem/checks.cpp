@@ -49,8 +49,7 @@ void require_rows(const M& X, const Vector& right, Index n, const std::string& m
 }
 
 void require_bound_size(const Vector& bound, Index n, const std::string& name) {
-  require(bound.size() == 0 || bound.size() == n,
-          name, " must have n = ", n, " entries, got ", bound.size());
+  require(bound.size() == 0 || bound.size() == n, name, " must have n = ", n, " entries, got ", bound.size());
 }
 
 DenseMatrix symmetric_part(const DenseMatrix& P) { return 0.5 * (P + P.transpose()); }
@@ -72,8 +71,7 @@ SparseMatrix rows_or_none(const SparseMatrix& X, Index n) {
 
 Vector or_zero(const Vector& v, Index size, const std::string& name) {
   if (v.size() == 0) return Vector::Zero(size);
-  require(v.size() == size,
-          name, " must have ", size, " entries, got ", v.size());
+  require(v.size() == size, name, " must have ", size, " entries, got ", v.size());
   return v;
 }
 
@@ -120,15 +118,13 @@ void check(const QuadraticProgram<M>& qp) {
 
 void check(const Settings& settings) {
   require(settings.tolerance > 0, "tolerance must be positive, got ", settings.tolerance);
-  require(settings.gradient_tolerance > 0,
-          "gradient_tolerance must be positive, got ", settings.gradient_tolerance);
-  require(settings.max_iterations >= 0,
-          "max_iterations must not be negative, got ", settings.max_iterations);
+  require(settings.gradient_tolerance > 0, "gradient_tolerance must be positive, got ",
+          settings.gradient_tolerance);
+  require(settings.max_iterations >= 0, "max_iterations must not be negative, got ", settings.max_iterations);
   require(settings.time_limit > 0, "time_limit must be positive, got ", settings.time_limit);
-  require(settings.num_threads >= 0,
-          "num_threads must not be negative, got ", settings.num_threads);
-  require(settings.rho > 0 && std::isfinite(settings.rho),
-          "rho must be positive and finite, got ", settings.rho);
+  require(settings.num_threads >= 0, "num_threads must not be negative, got ", settings.num_threads);
+  require(settings.rho > 0 && std::isfinite(settings.rho), "rho must be positive and finite, got ",
+          settings.rho);
 }
 
 template <Matrix M>

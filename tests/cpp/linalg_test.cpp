@@ -29,7 +29,7 @@ TEST(SparseLdl, SolvesQuasiDefiniteSystems) {
   DenseMatrix full = upper;
   full = (full + full.transpose()).eval() - DenseMatrix(full.diagonal().asDiagonal());
 
-  detail::SparseLdl ldl(upper);
+  detail::SparseLdl ldl(std::make_shared<const detail::LdlPattern>(upper));
   ASSERT_TRUE(ldl.factorise(upper.valuePtr(), n / 2));
   const Vector expected = random.normals(n);
   Vector b = full * expected;
@@ -44,7 +44,7 @@ TEST(SparseLdl, ReportsAPivotOfTheWrongSign) {
   upper.insert(0, 1) = 2;
   upper.insert(1, 1) = 1;
   upper.makeCompressed();
-  detail::SparseLdl ldl(upper);
+  detail::SparseLdl ldl(std::make_shared<const detail::LdlPattern>(upper));
   EXPECT_FALSE(ldl.factorise(upper.valuePtr(), 2));
   EXPECT_TRUE(ldl.factorise(upper.valuePtr(), 1));
 }

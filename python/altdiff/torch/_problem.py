@@ -12,6 +12,7 @@ from altdiff._fields import FIELDS
 from altdiff._layout import make_layout
 from altdiff._native import core
 from altdiff._problem import Problem, make_problem
+from altdiff._stack import is_list_of_sparse
 from altdiff.torch._tensors import as_double
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class TensorProblem(Problem):
 
 def problem_from(fields: tuple[Argument | None, ...]) -> Problem:
     """The problem with these fields; sparse if a constant is."""
-    if any(map(is_sparse, fields)):
+    if any(is_sparse(value) or is_list_of_sparse(value) for value in fields):
         return make_problem({name: _array(name, v) for name, v in zip(FIELDS, fields, strict=True)})
     values = [None if v is None else as_double(name, v) for name, v in zip(FIELDS, fields, strict=True)]
     layout = _describe(tuple([None if tensor is None else tensor.shape for tensor in values]))
