@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "derivatives/finish.hpp"
+#include "derivatives/on_set.hpp"
 #include "engines/alternating.hpp"
 #include "engines/infeasibility.hpp"
 #include "engines/interior_point.hpp"
@@ -25,6 +26,7 @@ constexpr double first_target = 1e-3;  // accuracy at which the active set is wo
 constexpr double degenerate_margin = 1e-9;
 constexpr double interior_target = 1e-10;  // of the interior point, before the finish
 constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite convex; its largest entry is 1
+constexpr double no_curvature = 1e-8;  // below minus this P curves downwards
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
@@ -88,12 +90,21 @@ class Solver {
   using Outcome = typename Engine::Outcome;
   using InteriorOutcome = typename InteriorPoint<M>::Outcome;
 
-  /// A proximal term makes up for what P lacks. That the finish has a factor on the active set says that
-  /// there P curves upwards: the point is a minimum, which no small change improves.
+  /// A proximal term makes up for what P lacks.
   Solution<M> run_doubtful(AugmentedSystem<M> system) {
     run_interior_point(std::move(system), doubtful_rho);
-    if (solution_.status == Status::Solved || solution_.status == Status::PrimalInfeasible) return solution_;
+    const bool minimum = solution_.status == Status::Solved && curves_upwards();
+    if (minimum || solution_.status == Status::PrimalInfeasible) return solution_;
     return without_point(Status::NonConvex);
+  }
+
+  /// Whether P does, in the directions that the active constraints leave: then no small change of x is
+  /// better.
+  [[nodiscard]] bool curves_upwards() const {
+    const auto& qp = program_->qp;
+    const ActiveSet S = active_rows(qp, program_->from_user(solution_));
+    AugmentedSystem<M> system(qp.P, qp.A, qp.G);
+    return system.factorise(qp.P, qp.A, qp.G, penalties_on<M>(S, qp.p(), no_curvature));
   }
 
   Solution<M> run_interior_point(AugmentedSystem<M> system, double least_rho = 0) {
@@ -233,6 +244,7 @@ class Solver {
   }
 
   Solution<M> without_point(Status status) {
+    solution_ = {};
     static_cast<Point&>(solution_) = {.x = Vector::Constant(user_.n(), nan),
                                       .y = Vector::Constant(user_.p(), nan),
                                       .z = Vector::Constant(user_.m(), nan),

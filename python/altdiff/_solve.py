@@ -36,7 +36,8 @@ def solve_qp(
     """Minimises 1/2 x'Px + q'x subject to G x <= h, A x = b, lb <= x <= ub.
 
     Each argument is one instance's array, or has leading batch dimensions that broadcast as NumPy's do. P, G
-    and A may be scipy.sparse matrices, shared by the batch. Only the symmetric part of P counts. Infinities
+    and A may be scipy.sparse matrices, shared by the batch, or lists of them that store the same entries, one
+    for each instance. Only the symmetric part of P counts. Infinities
     in h, lb and ub mean that the row does not exist. `initial` is an earlier solution to start from.
     """
     checked = native_settings(settings)

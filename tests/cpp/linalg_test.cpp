@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "linalg/augmented_system.hpp"
+#include "linalg/known_analyses.hpp"
 #include "linalg/sparse_ldl.hpp"
 #include "random_problems.hpp"
 
@@ -47,6 +48,18 @@ TEST(SparseLdl, ReportsAPivotOfTheWrongSign) {
   detail::SparseLdl ldl(std::make_shared<const detail::LdlPattern>(upper));
   EXPECT_FALSE(ldl.factorise(upper.valuePtr(), 2));
   EXPECT_TRUE(ldl.factorise(upper.valuePtr(), 1));
+}
+
+TEST(KnownAnalyses, TheSamePatternIsAnalysedOnceWhateverItsNumbers) {
+  const auto first = sparse(random_program(3, 9, 4, 2));
+  auto second = first;
+  second.P *= 2;
+  second.G *= -1;
+  const auto analysis = detail::analysis_of(first.P, first.A, first.G);
+  EXPECT_EQ(detail::analysis_of(second.P, second.A, second.G), analysis);
+  EXPECT_NE(detail::analysis_of(first.P, first.G, first.A), analysis) << "A and G have changed places";
+  const auto other = sparse(random_program(3, 9, 5, 2));
+  EXPECT_NE(detail::analysis_of(other.P, other.A, other.G), analysis);
 }
 
 TEST(AugmentedSystem, DenseAndSparseSolveTheSameSystem) {

@@ -133,3 +133,24 @@ def test_a_time_limit_holds() -> None:
     )
     assert solution.status is Status.TIME_LIMIT
     assert time.perf_counter() - begin < 30
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_correlations_written_down_to_five_digits_are_solved(sparse: bool) -> None:
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(40, 6))
+    covariance = factors @ factors.T
+    scale = np.sqrt(np.diag(covariance))
+    P = np.round(covariance / np.outer(scale, scale), 5)
+    assert np.linalg.eigvalsh(P)[0] < -1e-6
+    data = {"P": P, "q": rng.normal(size=40), "A": np.ones((1, 40)), "b": np.ones(1), "lb": 0.0, "ub": 1.0}
+    solution = altdiff.solve_qp(**(as_sparse(data) if sparse else data))
+    assert solution.status is Status.SOLVED
+    assert max(solution.primal_residual, solution.dual_residual, solution.duality_gap) < 1e-10
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_slightly_indefinite_hessian_without_a_minimum_is_nonconvex(sparse: bool) -> None:
+    data = {"P": np.array([[1.0, 4e-3], [4e-3, 0.0]]), "q": np.zeros(2)}  # an eigenvalue of -1.6e-5
+    solution = altdiff.solve_qp(**(as_sparse(data) if sparse else data), method="interior_point")
+    assert solution.status is Status.NONCONVEX
