@@ -46,7 +46,9 @@ def sparse_matrix(name: str, value: Any) -> Block:
     _require_real(name, value.dtype)
     # scipy's arrays and matrices multiply differently: whoever passes one kind gets gradients of that kind.
     kind: Any = csc_array if isinstance(value, sparray) else csc_matrix
-    matrix = kind(value, dtype=np.float64)
+    # The check below would trim a matrix with room to spare: not the user's own.
+    as_it_is = type(value) is kind and value.dtype == np.float64 and value.data.size == value.nnz
+    matrix = value if as_it_is else kind(value, dtype=np.float64)
     try:
         check_format(matrix)
     except ValueError as error:
