@@ -62,14 +62,12 @@ def grow(chain: Chain, seconds: float) -> Growth:
 
 
 def exponents(points: list[Growth]) -> dict[str, float]:
-    """The slopes of log quantity over log n, by least squares; NaN where there are not two sizes."""
+    """The slopes of log quantity over log n, by least squares; none where there are not two sizes."""
     slopes = {}
     for name in QUANTITIES:
         # A short chain may fit into memory that is there already, and raise no peak.
         pairs = [(point.n, getattr(point, name)) for point in points if getattr(point, name) > 0]
-        if len({n for n, _ in pairs}) < 2:
-            slopes[name] = float("nan")
-            continue
-        n, values = np.log(np.array(pairs, dtype=np.float64)).T
-        slopes[name] = float(np.polyfit(n, values, 1)[0])
+        if len({n for n, _ in pairs}) > 1:
+            n, values = np.log(np.array(pairs, dtype=np.float64)).T
+            slopes[name] = float(np.polyfit(n, values, 1)[0])
     return slopes

@@ -42,7 +42,7 @@ def growth_row(point: Growth) -> list[str]:
 def growth_table(points: list[Growth]) -> str:
     """All sizes, and the exponents."""
     slopes = exponents(points)
-    fit = ", ".join(f"{name} {slope:.2f}" for name, slope in slopes.items())
+    fit = ", ".join(f"{name} {slope:.2f}" for name, slope in slopes.items()) or "needs two sizes"
     table = text_table(GROWTH_HEADER, [growth_row(point) for point in points])
     return f"Growth, altdiff\n{table}\nslope of log over log n (1.0 = linear): {fit}"
 
