@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from benchmarks.hostile.problems import Point, Problem
 from benchmarks.hostile.rows import Array
@@ -48,8 +49,11 @@ def residuals(problem: Problem, point: Point) -> Residuals:
     return residuals_of(parts, point)
 
 
-def residuals_of(parts: tuple[Array, ...], point: Point) -> Residuals:
-    """The same from P, q, G, h, A, b, lb, ub: absent rows without entries, absent bounds infinite."""
+def residuals_of(parts: tuple[Any, ...], point: Point) -> Residuals:
+    """The same from P, q, G, h, A, b, lb, ub: absent rows without entries, absent bounds infinite.
+
+    Matrices may be sparse.
+    """
     P, q, G, h, A, b, lb, ub = (extended(part) for part in parts)
     x, y, z, z_box = (extended(part) for part in (point.x, point.y, point.z, point.z_box))
     limited, below, above = np.isfinite(h), np.isfinite(lb), np.isfinite(ub)
@@ -68,9 +72,10 @@ def residuals_of(parts: tuple[Array, ...], point: Point) -> Residuals:
     return Residuals(primal, dual, gap)
 
 
-def extended(array: Array) -> Extended:
-    """In the widest format of this machine."""
-    return np.asarray(array, dtype=np.longdouble)
+def extended(array: Any) -> Any:
+    """In the widest format of this machine; a sparse matrix stays sparse."""
+    sparse: bool = issparse(array)
+    return array.astype(np.longdouble) if sparse else np.asarray(array, dtype=np.longdouble)
 
 
 def positive(array: Extended) -> Extended:
@@ -78,9 +83,10 @@ def positive(array: Extended) -> Extended:
     return np.maximum(array, np.longdouble(0.0))
 
 
-def largest(*arrays: Extended) -> float:
+def largest(*arrays: Any) -> float:
     """The largest absolute entry of several arrays; NaN if there is any."""
-    entries = [np.abs(array).ravel() for array in arrays]
+    sparse: list[bool] = [issparse(array) for array in arrays]
+    entries = [np.abs(a.data if stored else a).ravel() for a, stored in zip(arrays, sparse, strict=True)]
     return float(np.max(np.concatenate([*entries, np.zeros(1, dtype=np.longdouble)])))
 
 

@@ -11,11 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
-import sys
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from tqdm import tqdm
@@ -24,11 +21,11 @@ from benchmarks.peers.growth import Point, measure_growth
 from benchmarks.peers.layers import ALTDIFF, PEERS
 from benchmarks.peers.measure import Cell, Options, Result, measure
 from benchmarks.peers.plots import plot_growth, plot_peers
+from benchmarks.peers.pool import stop, warn_if_busy
 from benchmarks.peers.tables import growth_table, met, notes, result_table, summary_table, wanted
 from benchmarks.peers.workloads import WORKLOADS
 
 QUICK = Options(seconds=0.5, repeats=10)
-BUSY = 0.5  # load average before the first measurement, above which a warning is printed
 
 
 def cell_record(result: Result, cell: Cell) -> dict[str, Any]:
@@ -116,11 +113,6 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def stop(number: int, _: FrameType | None) -> None:
-    """Leaves in order, so that workers end and their folder, which may be large, is deleted."""
-    sys.exit(128 + number)
-
-
 def main() -> None:
     """Measures, prints, saves."""
     arguments = parse()
@@ -130,9 +122,7 @@ def main() -> None:
     options = Options(seconds, arguments.timeout, preset.repeats, arguments.threads)
     print(f"float64, {options.threads} threads, medians; /dpotrf: total in units of one dpotrf an instance.")
     print("Errors are relative to the largest entry, worst over the batch, against an exact reference.\n")
-    load = os.getloadavg()[0]
-    if load > BUSY:
-        print(f"Other processes are running (load average {load:.1f}): times will be too long and noisy.\n")
+    warn_if_busy()
     results = measure_all(arguments.workloads, arguments.libraries, options)
     growth = measure_growth(options) if arguments.growth else {}
     for title, points in growth.items():

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from benchmarks.peers.layers import ALTDIFF, LIBRARIES, PEERS, UNIT
 from benchmarks.peers.pool import CellError, Worker, case
+from benchmarks.peers.worker import Session
 from benchmarks.peers.workloads import Workload
 
 RIGHT = 1e-4  # a peer with larger errors is no rival
@@ -146,11 +147,11 @@ def warm_up(worker: Worker, cell: Cell, options: Options) -> None:
         cell.times = worker.ask(options.timeout, "burst", 1)
 
 
-def begin(cell: Cell, folder: Path, options: Options) -> Worker | None:
+def begin(cell: Cell, folder: Path, options: Options, session: type[Session]) -> Worker | None:
     """A worker that is warm; None, and the reason in the cell, if there is none."""
     retry = LIBRARIES[cell.library].retry and options.threads > 1
     for threads in (options.threads, 1) if retry else (options.threads,):
-        worker = Worker(cell.library, threads, folder)
+        worker = Worker(cell.library, threads, folder, session)
         try:
             warm_up(worker, cell, options)
         except CellError as problem:
@@ -183,13 +184,19 @@ def take_turns(workers: dict[str, Worker], cells: dict[str, Cell], options: Opti
                 cell.problem = str(problem)
 
 
-def run_cells(folder: Path, cells: dict[str, Cell], options: Options, progress: tqdm[Any]) -> None:
+def run_cells(
+    folder: Path,
+    cells: dict[str, Cell],
+    options: Options,
+    progress: tqdm[Any],
+    session: type[Session] = Session,
+) -> None:
     """Warms up the libraries one after another, then times them in turns."""
     workers: dict[str, Worker] = {}
     try:
         for name, cell in cells.items():
             progress.set_postfix_str(name)
-            worker = None if cell.problem else begin(cell, folder, options)
+            worker = None if cell.problem else begin(cell, folder, options, session)
             if worker is not None:
                 workers[name] = worker
             progress.update()

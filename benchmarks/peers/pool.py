@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from benchmarks.peers.reference import solve_reference
-from benchmarks.peers.worker import serve
+from benchmarks.peers.worker import Session, serve
 from benchmarks.peers.workloads import Workload
 
 # Spawn: OpenMP that was used before a fork hangs in the child.
@@ -19,10 +21,23 @@ SPAWN = multiprocessing.get_context("spawn")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 LONGEST_REASON = 70
 LARGE = 1000  # variables from which on threads help the reference
+BUSY = 0.5  # load average before the first measurement, above which a warning is printed
 
 
 class CellError(Exception):
     """Why a library has no numbers on a workload, in words for the table."""
+
+
+def stop(number: int, _: FrameType | None) -> None:
+    """Leaves in order, so that workers end and their folder, which may be large, is deleted."""
+    sys.exit(128 + number)
+
+
+def warn_if_busy() -> None:
+    """Before the first measurement."""
+    load = os.getloadavg()[0]
+    if load > BUSY:
+        print(f"Other processes are running (load average {load:.1f}): times will be too long and noisy.\n")
 
 
 @contextmanager
@@ -82,11 +97,11 @@ def shortened(text: str) -> str:
 class Worker:
     """One library on one problem, in a process of its own."""
 
-    def __init__(self, library: str, threads: int, folder: Path) -> None:
+    def __init__(self, library: str, threads: int, folder: Path, session: type[Session] = Session) -> None:
         self.library = library
         self.connection, theirs = SPAWN.Pipe()
         log = folder / f"{library}.log"
-        self.process = start(serve, (theirs, library, threads, folder, log), threads)
+        self.process = start(serve, (theirs, library, threads, folder, log, session), threads)
         theirs.close()
 
     def ask(self, timeout: float, name: str, *arguments: Any) -> Any:

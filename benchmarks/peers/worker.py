@@ -62,7 +62,7 @@ def timed(layer: Layer) -> tuple[float, float]:
 
 
 class Session:
-    """The state between commands."""
+    """The state between commands. A subclass may build layers of other problems than the dense ones."""
 
     def __init__(self, library: str, threads: int, folder: Path) -> None:
         self.library, self.threads, self.folder = library, threads, folder
@@ -73,15 +73,30 @@ class Session:
 
         A tiny problem goes through first, so that whatever loads lazily is not charged to the real one.
         """
-        from benchmarks.peers.problems import ALL_OWN, Problem, random_problem
-
-        entry = LIBRARIES[self.library]
-        kind: Any = getattr(importlib.import_module(f"benchmarks.peers.layers.{entry.module}"), entry.layer)
-        tiny = kind(random_problem(4, 3, 1, 2, ALL_OWN, seed=0), self.threads)
+        tiny = self.tiny()
         tiny.forward()
         tiny.backward()
-        self.layer = kind(Problem.load(self.folder), self.threads)
-        return " ".join(f"{name} {version(name)}" for name in entry.distributions)
+        self.layer = self.real()
+        return " ".join(f"{name} {version(name)}" for name in LIBRARIES[self.library].distributions)
+
+    def tiny(self) -> Layer:
+        """The layer of the tiny problem."""
+        from benchmarks.peers.problems import ALL_OWN, random_problem
+
+        layer: Layer = self.kind()(random_problem(4, 3, 1, 2, ALL_OWN, seed=0), self.threads)
+        return layer
+
+    def real(self) -> Layer:
+        """The layer of the problem in the folder."""
+        from benchmarks.peers.problems import Problem
+
+        layer: Layer = self.kind()(Problem.load(self.folder), self.threads)
+        return layer
+
+    def kind(self) -> Any:
+        """The library's adapter."""
+        entry = LIBRARIES[self.library]
+        return getattr(importlib.import_module(f"benchmarks.peers.layers.{entry.module}"), entry.layer)
 
     def first(self) -> tuple[tuple[float, float], int, dict[str, float]]:
         """The warm-up call: its seconds, the increase of peak memory, and the errors."""
@@ -120,10 +135,17 @@ class Session:
         return self.layer
 
 
-def serve(connection: Connection[Any, Any], library: str, threads: int, folder: Path, log: Path) -> None:
+def serve(
+    connection: Connection[Any, Any],
+    library: str,
+    threads: int,
+    folder: Path,
+    log: Path,
+    kind: type[Session] = Session,
+) -> None:
     """Answers commands (name, arguments) with (how it went, result), until the connection is closed."""
     take_care(threads, log)
-    session = Session(library, threads, folder)
+    session = kind(library, threads, folder)
     while True:
         try:
             name, arguments = connection.recv()

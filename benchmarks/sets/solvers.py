@@ -12,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from altdiff import QuadraticProgram
 
+from benchmarks.hostile.problems import Point
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -24,6 +26,7 @@ class Answer:
     residual: float = float("nan")  # altdiff only: the worst of primal, dual and gap, on the user's data
     degenerate: bool = False
     unique: bool = True
+    point: Point | None = None  # what was found, of altdiff and PIQP
 
 
 Solver = Callable[[QuadraticProgram, float], Answer]
@@ -41,6 +44,7 @@ def with_altdiff(qp: QuadraticProgram, time_limit: float) -> Answer:
         max(solution.primal_residual, solution.dual_residual, solution.duality_gap),
         solution.degenerate,
         solution.unique,
+        Point(solution.x, solution.y, solution.z, solution.z_box),
     )
 
 
@@ -86,8 +90,9 @@ def with_piqp(qp: QuadraticProgram, time_limit: float) -> Answer:
     solver.setup(full.P, full.q, full.A, full.b, full.G, None, full.h, full.lb, full.ub)
     status = solver.solve()
     seconds = time.perf_counter() - start
-    info = solver.result.info
-    return Answer(status.name, seconds, info.primal_obj + qp.constant, info.iter)
+    found, info = solver.result, solver.result.info
+    point = Point(found.x, found.y, found.z_u - found.z_l, found.z_bu - found.z_bl)
+    return Answer(status.name, seconds, info.primal_obj + qp.constant, info.iter, point=point)
 
 
 def with_clarabel(qp: QuadraticProgram, time_limit: float) -> Answer:

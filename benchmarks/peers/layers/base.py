@@ -45,20 +45,15 @@ def leaf(array: Array) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).clone().requires_grad_()
 
 
-class TorchLayer(Layer):
-    """A layer that torch differentiates; a subclass says how it is called."""
+class LeafLayer(Layer):
+    """A layer that torch differentiates; a subclass says what its leaves are, and how it is called."""
 
-    def __init__(self, problem: Problem, threads: int) -> None:
+    def __init__(self, leaves: dict[str, Tensor], x_bar: Array, threads: int) -> None:
         torch.set_num_threads(threads)
         torch.set_default_dtype(torch.float64)  # ProxQP allocates its gradients in the default type
-        self.problem = problem
-        self.leaves = self.make_leaves(problem)
-        self.x_bar = torch.from_numpy(problem.x_bar)
+        self.leaves = leaves
+        self.x_bar = torch.from_numpy(x_bar)
         self.x: Tensor | None = None
-
-    def make_leaves(self, problem: Problem) -> dict[str, Tensor]:
-        """The inputs, in the layout that the library wants: by default the problem's fields."""
-        return {name: leaf(getattr(problem, name)) for name in FIELDS}
 
     @abstractmethod
     def solve(self) -> Tensor:
@@ -94,3 +89,15 @@ class TorchLayer(Layer):
     def gradients(self) -> dict[str, Array]:
         """Of the fields."""
         return {name: self.gradient(name) for name in self.leaves}
+
+
+class TorchLayer(LeafLayer):
+    """A layer of dense fields."""
+
+    def __init__(self, problem: Problem, threads: int) -> None:
+        self.problem = problem
+        super().__init__(self.make_leaves(problem), problem.x_bar, threads)
+
+    def make_leaves(self, problem: Problem) -> dict[str, Tensor]:
+        """The inputs, in the layout that the library wants: by default the problem's fields."""
+        return {name: leaf(getattr(problem, name)) for name in FIELDS}
