@@ -16,6 +16,7 @@
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
 #include "problem/residuals.hpp"
+#include "solve_carefully.hpp"
 
 namespace altdiff::detail {
 
@@ -97,13 +98,15 @@ class Solver {
     const Point point = engine.point();
     AugmentedSystem<M>& used = engine.system();
     solution_.iterations = engine.iterations();
-    if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(engine.proof())) return solution_;
-    if (outcome == InteriorOutcome::DualInfeasible && proves_dual(engine.proof())) return solution_;
+    if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(program_->to_user(engine.proof())))
+      return solution_;
+    if (outcome == InteriorOutcome::DualInfeasible && proves_dual(program_->to_user(engine.proof())))
+      return solution_;
     if (settings_.finish && try_finish(point, used)) return solution_;
     accept(point);
     if (residuals_.below(settings_.tolerance)) return keep_point(point, Status::Solved, used);
     if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
-    if (no_solution_proved()) return solution_;
+    if (no_solution_proved() || (!limited_by_user() && solved_carefully(used))) return solution_;
     accept(point);
     return keep_point(
         point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations : Status::NumericalError,
@@ -112,11 +115,28 @@ class Solver {
 
   /// A search for proofs of their own, where the engine neither solved nor found one on its way.
   bool no_solution_proved() {
-    const auto sparse = sparse_program(user_);
-    if (const auto y = find_primal_proof(sparse, settings_); y && proves_primal(program_->from_user(*y)))
+    const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
+    const auto solve = [&](const QuadraticProgram<SparseMatrix>& qp) {
+      return solve_carefully(qp, settings_).point;
+    };
+    if (const auto y = find_primal_proof(scaled.qp, solve); y && proves_primal(scaled.to_user(*y)))
       return true;
-    const auto d = find_dual_proof(sparse, settings_);
-    return d && proves_dual(program_->from_user(*d));
+    const auto d = find_dual_proof(scaled.qp, solve);
+    return d && proves_dual(scaled.to_user(*d));
+  }
+
+  [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
+
+  bool solved_carefully(AugmentedSystem<M>& system) {
+    const CarefulPoint found = solve_carefully(sparse_program(user_), settings_);
+    solution_.iterations += found.iterations;
+    if (!found.point.x.allFinite()) return false;
+    const Point point = program_->from_user(found.point);
+    if (settings_.finish && try_finish(point, system)) return true;
+    accept(point);
+    if (!residuals_.below(settings_.tolerance)) return false;
+    (void)keep_point(point, Status::Solved, system);
+    return true;
   }
 
   Solution<M> keep_point(const Point& scaled_point, Status status, AugmentedSystem<M>& system) {
@@ -175,20 +195,18 @@ class Solver {
   }
 
   bool certified(const Engine& engine, Outcome outcome) {
-    if (outcome == Outcome::PrimalInfeasible) return proves_primal(engine.drift());
-    return outcome == Outcome::DualInfeasible && proves_dual(engine.drift());
+    if (outcome == Outcome::PrimalInfeasible) return proves_primal(program_->to_user(engine.drift()));
+    return outcome == Outcome::DualInfeasible && proves_dual(program_->to_user(engine.drift()));
   }
 
   /// A certificate counts only if it holds for the user's data.
-  bool proves_primal(const Point& scaled_proof) {
-    Point proof = program_->to_user(scaled_proof);
+  bool proves_primal(Point proof) {
     if (!CertificateCheck<M>(user_).proves_primal_infeasible(user_, proof)) return false;
     proof.x.setConstant(nan);
     return certify(std::move(proof), Status::PrimalInfeasible, infinity);
   }
 
-  bool proves_dual(const Point& scaled_proof) {
-    Point proof = program_->to_user(scaled_proof);
+  bool proves_dual(Point proof) {
     if (!CertificateCheck<M>(user_).proves_dual_infeasible(user_, proof.x)) return false;
     proof.y.setConstant(nan);
     proof.z.setConstant(nan);

@@ -2,16 +2,14 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
-#include "engines/interior_point.hpp"
 #include "problem/rows.hpp"
-#include "problem/scaling.hpp"
 
 namespace altdiff::detail {
 
 namespace {
 
-constexpr double target = 1e-12;
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 using Entries = std::vector<Eigen::Triplet<double>>;
@@ -34,17 +32,6 @@ SparseMatrix matrix(Index rows, Index columns, const Entries& entries) {
   return X;
 }
 
-/// The best point of the interior point, in the user's units.
-Point solve_well_posed(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings) {
-  const ScaledProgram<SparseMatrix> scaled(qp);
-  AugmentedSystem<SparseMatrix> system(scaled.qp.P, scaled.qp.A, scaled.qp.G);
-  Settings quiet = settings;
-  quiet.log = {};
-  InteriorPoint<SparseMatrix> engine(scaled.qp, quiet, std::move(system));
-  (void)engine.run(target);
-  return scaled.to_user(engine.point());
-}
-
 }  // namespace
 
 QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<DenseMatrix>& qp) {
@@ -58,7 +45,8 @@ QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<DenseMatrix
           .ub = qp.ub};
 }
 
-std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings) {
+std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp,
+                                       const SolveWellPosed& solve) {
   const Index n = qp.n();
   const Index p = qp.p();
   const std::vector<Index> rows = finite_rows(qp.h);
@@ -76,15 +64,14 @@ std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp,
   Vector ub = Vector::Constant(size, infinite);
   lb.head(n) = qp.lb;
   ub.head(n) = qp.ub;
-  const Point v = solve_well_posed({.P = matrix(size, size, P),
-                                    .q = Vector::Zero(size),
-                                    .G = matrix(m, size, G),
-                                    .h = qp.h(rows),
-                                    .A = matrix(p, size, A),
-                                    .b = qp.b,
-                                    .lb = lb,
-                                    .ub = ub},
-                                   settings);
+  const Point v = solve({.P = matrix(size, size, P),
+                         .q = Vector::Zero(size),
+                         .G = matrix(m, size, G),
+                         .h = qp.h(rows),
+                         .A = matrix(p, size, A),
+                         .b = qp.b,
+                         .lb = lb,
+                         .ub = ub});
   if (!v.x.allFinite()) return {};
   Point proof{
       .x = Vector::Zero(n), .y = -v.x.segment(n, p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};
@@ -92,7 +79,7 @@ std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp,
   return proof;  // (C4)
 }
 
-std::optional<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings) {
+std::optional<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, const SolveWellPosed& solve) {
   const Index n = qp.n();
   const Index p = qp.p();
   const std::vector<Index> rows = finite_rows(qp.h);
@@ -107,15 +94,14 @@ std::optional<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, c
     if (std::isfinite(qp.lb[j])) lb[j] = 0;
     if (std::isfinite(qp.ub[j])) ub[j] = 0;
   }
-  const Point v = solve_well_posed({.P = matrix(n, n, P),
-                                    .q = qp.q,
-                                    .G = pick_rows(qp.G, rows),
-                                    .h = Vector::Zero(static_cast<Index>(rows.size())),
-                                    .A = matrix(n + p, n, A),
-                                    .b = Vector::Zero(n + p),
-                                    .lb = lb,
-                                    .ub = ub},
-                                   settings);
+  const Point v = solve({.P = matrix(n, n, P),
+                         .q = qp.q,
+                         .G = pick_rows(qp.G, rows),
+                         .h = Vector::Zero(static_cast<Index>(rows.size())),
+                         .A = matrix(n + p, n, A),
+                         .b = Vector::Zero(n + p),
+                         .lb = lb,
+                         .ub = ub});
   if (!v.x.allFinite()) return {};
   return Point{.x = v.x, .y = Vector::Zero(p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};  // (C5)
 }

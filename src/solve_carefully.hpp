@@ -1,0 +1,19 @@
+#pragma once
+
+#include <altdiff/problem.hpp>
+#include <altdiff/settings.hpp>
+
+namespace altdiff::detail {
+
+struct CarefulPoint {
+  Point point;  ///< in the units of the program
+  int iterations = 0;
+};
+
+/// For programs on which the usual way gave up: sparse whatever the data, because the quasi-definite matrix
+/// does not square the condition as (K1) does; scaled from unit rows (S3); and the interior point goes on to
+/// the end before the finish. The better of its point and the finished one; the caller has to check it.
+[[nodiscard]] CarefulPoint solve_carefully(const QuadraticProgram<SparseMatrix>& qp,
+                                           const Settings& settings);
+
+}  // namespace altdiff::detail
