@@ -1,15 +1,18 @@
 #include "engines/infeasibility.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "linalg/norms.hpp"
 #include "problem/rows.hpp"
 
 namespace altdiff::detail {
 
 namespace {
 
+constexpr double rounding = 1e-13;  // of the largest multiplier, what one that should be zero may have
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 using Entries = std::vector<Eigen::Triplet<double>>;
@@ -30,6 +33,15 @@ SparseMatrix matrix(Index rows, Index columns, const Entries& entries) {
   X.setFromTriplets(entries.begin(), entries.end());
   X.makeCompressed();
   return X;
+}
+
+/// Where a row such as 0 x <= -1 is all of the proof, the others must not take part at all: their rounding
+/// would be all of A'y + G'z.
+void drop_rounding(Point& proof) {
+  const double negligible = rounding * std::max(norm(proof.y), norm(proof.z));
+  const auto drop = [&](double v) { return std::abs(v) <= negligible ? 0.0 : v; };
+  proof.y = proof.y.unaryExpr(drop).eval();
+  proof.z = proof.z.unaryExpr(drop).eval();
 }
 
 }  // namespace
@@ -76,6 +88,7 @@ std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp,
   Point proof{
       .x = Vector::Zero(n), .y = -v.x.segment(n, p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};
   proof.z(rows) = v.x.tail(m);
+  drop_rounding(proof);
   return proof;  // (C4)
 }
 
