@@ -117,26 +117,29 @@ class Solver {
   bool no_solution_proved() {
     const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
     const auto solve = [&](const QuadraticProgram<SparseMatrix>& qp) {
-      return solve_carefully(qp, settings_).point;
+      return solve_carefully(qp, settings_).points;
     };
-    if (const auto y = find_primal_proof(scaled.qp, solve); y && proves_primal(scaled.to_user(*y)))
-      return true;
-    const auto d = find_dual_proof(scaled.qp, solve);
-    return d && proves_dual(scaled.to_user(*d));
+    for (const Point& y : find_primal_proof(scaled.qp, solve))
+      if (proves_primal(scaled.to_user(y))) return true;
+    for (const Point& d : find_dual_proof(scaled.qp, solve))
+      if (proves_dual(scaled.to_user(d))) return true;
+    return false;
   }
 
   [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
 
   bool solved_carefully(AugmentedSystem<M>& system) {
-    const CarefulPoint found = solve_carefully(sparse_program(user_), settings_);
+    const CarefulPoints found = solve_carefully(sparse_program(user_), settings_);
     solution_.iterations += found.iterations;
-    if (!found.point.x.allFinite()) return false;
-    const Point point = program_->from_user(found.point);
-    if (settings_.finish && try_finish(point, system)) return true;
-    accept(point);
-    if (!residuals_.below(settings_.tolerance)) return false;
-    (void)keep_point(point, Status::Solved, system);
-    return true;
+    for (const Point& user_point : found.points) {
+      const Point point = program_->from_user(user_point);
+      if (settings_.finish && try_finish(point, system)) return true;
+      accept(point);
+      if (!residuals_.below(settings_.tolerance)) continue;
+      (void)keep_point(point, Status::Solved, system);
+      return true;
+    }
+    return false;
   }
 
   Solution<M> keep_point(const Point& scaled_point, Status status, AugmentedSystem<M>& system) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #include "linalg/norms.hpp"
 #include "problem/rows.hpp"
@@ -35,6 +34,13 @@ SparseMatrix matrix(Index rows, Index columns, const Entries& entries) {
   return X;
 }
 
+Point zero_point(const QuadraticProgram<SparseMatrix>& qp) {
+  return {.x = Vector::Zero(qp.n()),
+          .y = Vector::Zero(qp.p()),
+          .z = Vector::Zero(qp.m()),
+          .z_box = Vector::Zero(qp.n())};
+}
+
 /// Where a row such as 0 x <= -1 is all of the proof, the others must not take part at all: their rounding
 /// would be all of A'y + G'z.
 void drop_rounding(Point& proof) {
@@ -57,8 +63,7 @@ QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<DenseMatrix
           .ub = qp.ub};
 }
 
-std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp,
-                                       const SolveWellPosed& solve) {
+std::vector<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp, const SolveWellPosed& solve) {
   const Index n = qp.n();
   const Index p = qp.p();
   const std::vector<Index> rows = finite_rows(qp.h);
@@ -76,23 +81,25 @@ std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp,
   Vector ub = Vector::Constant(size, infinite);
   lb.head(n) = qp.lb;
   ub.head(n) = qp.ub;
-  const Point v = solve({.P = matrix(size, size, P),
-                         .q = Vector::Zero(size),
-                         .G = matrix(m, size, G),
-                         .h = qp.h(rows),
-                         .A = matrix(p, size, A),
-                         .b = qp.b,
-                         .lb = lb,
-                         .ub = ub});
-  if (!v.x.allFinite()) return {};
-  Point proof{
-      .x = Vector::Zero(n), .y = -v.x.segment(n, p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};
-  proof.z(rows) = v.x.tail(m);
-  drop_rounding(proof);
-  return proof;  // (C4)
+  const std::vector<Point> solutions = solve({.P = matrix(size, size, P),
+                                              .q = Vector::Zero(size),
+                                              .G = matrix(m, size, G),
+                                              .h = qp.h(rows),
+                                              .A = matrix(p, size, A),
+                                              .b = qp.b,
+                                              .lb = lb,
+                                              .ub = ub});
+  std::vector<Point> proofs;
+  for (const Point& v : solutions) {
+    Point& proof = proofs.emplace_back(zero_point(qp));
+    proof.y = -v.x.segment(n, p);
+    proof.z(rows) = v.x.tail(m);
+    drop_rounding(proof);
+  }
+  return proofs;  // (C4)
 }
 
-std::optional<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, const SolveWellPosed& solve) {
+std::vector<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, const SolveWellPosed& solve) {
   const Index n = qp.n();
   const Index p = qp.p();
   const std::vector<Index> rows = finite_rows(qp.h);
@@ -107,16 +114,17 @@ std::optional<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, c
     if (std::isfinite(qp.lb[j])) lb[j] = 0;
     if (std::isfinite(qp.ub[j])) ub[j] = 0;
   }
-  const Point v = solve({.P = matrix(n, n, P),
-                         .q = qp.q,
-                         .G = pick_rows(qp.G, rows),
-                         .h = Vector::Zero(static_cast<Index>(rows.size())),
-                         .A = matrix(n + p, n, A),
-                         .b = Vector::Zero(n + p),
-                         .lb = lb,
-                         .ub = ub});
-  if (!v.x.allFinite()) return {};
-  return Point{.x = v.x, .y = Vector::Zero(p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};  // (C5)
+  const std::vector<Point> solutions = solve({.P = matrix(n, n, P),
+                                              .q = qp.q,
+                                              .G = pick_rows(qp.G, rows),
+                                              .h = Vector::Zero(static_cast<Index>(rows.size())),
+                                              .A = matrix(n + p, n, A),
+                                              .b = Vector::Zero(n + p),
+                                              .lb = lb,
+                                              .ub = ub});
+  std::vector<Point> proofs;
+  for (const Point& v : solutions) proofs.emplace_back(zero_point(qp)).x = v.x;
+  return proofs;  // (C5)
 }
 
 }  // namespace altdiff::detail
