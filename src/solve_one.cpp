@@ -117,7 +117,7 @@ class Solver {
   bool no_solution_proved() {
     const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
     const auto solve = [&](const QuadraticProgram<SparseMatrix>& qp) {
-      return solve_carefully(qp, settings_).points;
+      return solve_carefully(qp, for_the_time_left()).points;
     };
     for (const Point& y : find_primal_proof(scaled.qp, solve))
       if (proves_primal(scaled.to_user(y))) return true;
@@ -128,8 +128,16 @@ class Solver {
 
   [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
 
+  [[nodiscard]] Settings for_the_time_left() const {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    Settings settings = settings_;
+    settings.time_limit -= elapsed.count();
+    return settings;
+  }
+
+  /// The point of another way, judged like any other.
   bool solved_carefully(AugmentedSystem<M>& system) {
-    const CarefulPoints found = solve_carefully(sparse_program(user_), settings_);
+    const CarefulPoints found = solve_carefully(sparse_program(user_), for_the_time_left());
     solution_.iterations += found.iterations;
     for (const Point& user_point : found.points) {
       const Point point = program_->from_user(user_point);
@@ -270,6 +278,7 @@ class Solver {
     return Status::NumericalError;
   }
 
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const Settings& settings_;
   QuadraticProgram<M> user_;
   std::shared_ptr<const ScaledProgram<M>> program_;

@@ -5,8 +5,8 @@
 
 namespace altdiff::detail {
 
-/// Where the equilibration starts: at the data, or, slower to converge to what the data mean but blind to the
-/// units of every row and of the objective, at rows and a P whose largest number is one.
+/// Where the equilibration starts: at the data, or at rows and a P whose largest number is one (S3), so that
+/// the units of rows and objective make no difference.
 enum class ScalingStart { Data, UnitRows };
 
 /// The program that engines see: rows that hold for every x are gone, and rows and columns are brought to
