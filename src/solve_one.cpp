@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "derivatives/finish.hpp"
 #include "engines/alternating.hpp"
@@ -106,7 +107,7 @@ class Solver {
     accept(point);
     if (residuals_.below(settings_.tolerance)) return keep_point(point, Status::Solved, used);
     if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
-    if (no_solution_proved() || (!limited_by_user() && solved_carefully(used))) return solution_;
+    if (no_solution_proved() || (!limited_by_user() && solved_carefully())) return solution_;
     accept(point);
     return keep_point(
         point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations : Status::NumericalError,
@@ -135,10 +136,13 @@ class Solver {
     return settings;
   }
 
-  /// The point of another way, judged like any other.
-  bool solved_carefully(AugmentedSystem<M>& system) {
+  /// The point of another way, judged like any other; its derivatives are taken in the scaling that found it.
+  bool solved_carefully() {
     const CarefulPoints found = solve_carefully(sparse_program(user_), for_the_time_left());
     solution_.iterations += found.iterations;
+    const auto usual =
+        std::exchange(program_, std::make_shared<ScaledProgram<M>>(user_, ScalingStart::UnitRows));
+    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
     for (const Point& user_point : found.points) {
       const Point point = program_->from_user(user_point);
       if (settings_.finish && try_finish(point, system)) return true;
@@ -147,6 +151,7 @@ class Solver {
       (void)keep_point(point, Status::Solved, system);
       return true;
     }
+    program_ = usual;
     return false;
   }
 
