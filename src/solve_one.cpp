@@ -1,5 +1,6 @@
 #include "solve_one.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -120,11 +121,10 @@ class Solver {
     const auto solve = [&](const QuadraticProgram<SparseMatrix>& qp) {
       return solve_carefully(qp, for_the_time_left()).points;
     };
-    for (const Point& y : find_primal_proof(scaled.qp, solve))
-      if (proves_primal(scaled.to_user(y))) return true;
-    for (const Point& d : find_dual_proof(scaled.qp, solve))
-      if (proves_dual(scaled.to_user(d))) return true;
-    return false;
+    const auto primal = [&](const Point& y) { return proves_primal(scaled.to_user(y)); };
+    const auto dual = [&](const Point& d) { return proves_dual(scaled.to_user(d)); };
+    return std::ranges::any_of(find_primal_proof(scaled.qp, solve), primal) ||
+           std::ranges::any_of(find_dual_proof(scaled.qp, solve), dual);
   }
 
   [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }

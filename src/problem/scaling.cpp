@@ -29,7 +29,7 @@ void scale(DenseMatrix& X, const Vector& left, const Vector& right) {
 }
 
 /// Zeros that are stored take part in a factorisation as if they were not.
-void drop_zeros(DenseMatrix&) {}
+void drop_zeros(DenseMatrix& /*X*/) {}
 void drop_zeros(SparseMatrix& X) {
   X.prune([](Index, Index, double value) { return value != 0; });
 }
