@@ -1,5 +1,6 @@
 #include "solve_one.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "derivatives/finish.hpp"
 #include "derivatives/on_set.hpp"
@@ -17,6 +19,7 @@
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
 #include "problem/residuals.hpp"
+#include "solve_carefully.hpp"
 
 namespace altdiff::detail {
 
@@ -119,13 +122,15 @@ class Solver {
     const Point point = engine.point();
     AugmentedSystem<M>& used = engine.system();
     solution_.iterations = engine.iterations();
-    if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(engine.proof())) return solution_;
-    if (outcome == InteriorOutcome::DualInfeasible && proves_dual(engine.proof())) return solution_;
+    if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(program_->to_user(engine.proof())))
+      return solution_;
+    if (outcome == InteriorOutcome::DualInfeasible && proves_dual(program_->to_user(engine.proof())))
+      return solution_;
     if (settings_.finish && try_finish(point, used)) return solution_;
     accept(point);
     if (residuals_.below(settings_.tolerance)) return keep_point(point, Status::Solved, used);
     if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
-    if (no_solution_proved()) return solution_;
+    if (no_solution_proved() || (!limited_by_user() && solved_carefully())) return solution_;
     accept(point);
     return keep_point(
         point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations : Status::NumericalError,
@@ -134,11 +139,42 @@ class Solver {
 
   /// A search for proofs of their own, where the engine neither solved nor found one on its way.
   bool no_solution_proved() {
-    const auto sparse = sparse_program(user_);
-    if (const auto y = find_primal_proof(sparse, settings_); y && proves_primal(program_->from_user(*y)))
+    const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
+    const auto solve = [&](const QuadraticProgram<SparseMatrix>& qp) {
+      return solve_carefully(qp, for_the_time_left()).points;
+    };
+    const auto primal = [&](const Point& y) { return proves_primal(scaled.to_user(y)); };
+    const auto dual = [&](const Point& d) { return proves_dual(scaled.to_user(d)); };
+    return std::ranges::any_of(find_primal_proof(scaled.qp, solve), primal) ||
+           std::ranges::any_of(find_dual_proof(scaled.qp, solve), dual);
+  }
+
+  [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
+
+  [[nodiscard]] Settings for_the_time_left() const {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    Settings settings = settings_;
+    settings.time_limit -= elapsed.count();
+    return settings;
+  }
+
+  /// The point of another way, judged like any other; its derivatives are taken in the scaling that found it.
+  bool solved_carefully() {
+    const CarefulPoints found = solve_carefully(sparse_program(user_), for_the_time_left());
+    solution_.iterations += found.iterations;
+    const auto usual =
+        std::exchange(program_, std::make_shared<ScaledProgram<M>>(user_, ScalingStart::UnitRows));
+    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+    for (const Point& user_point : found.points) {
+      const Point point = program_->from_user(user_point);
+      if (settings_.finish && try_finish(point, system)) return true;
+      accept(point);
+      if (!residuals_.below(settings_.tolerance)) continue;
+      (void)keep_point(point, Status::Solved, system);
       return true;
-    const auto d = find_dual_proof(sparse, settings_);
-    return d && proves_dual(program_->from_user(*d));
+    }
+    program_ = usual;
+    return false;
   }
 
   Solution<M> keep_point(const Point& scaled_point, Status status, AugmentedSystem<M>& system) {
@@ -197,20 +233,18 @@ class Solver {
   }
 
   bool certified(const Engine& engine, Outcome outcome) {
-    if (outcome == Outcome::PrimalInfeasible) return proves_primal(engine.drift());
-    return outcome == Outcome::DualInfeasible && proves_dual(engine.drift());
+    if (outcome == Outcome::PrimalInfeasible) return proves_primal(program_->to_user(engine.drift()));
+    return outcome == Outcome::DualInfeasible && proves_dual(program_->to_user(engine.drift()));
   }
 
   /// A certificate counts only if it holds for the user's data.
-  bool proves_primal(const Point& scaled_proof) {
-    Point proof = program_->to_user(scaled_proof);
+  bool proves_primal(Point proof) {
     if (!CertificateCheck<M>(user_).proves_primal_infeasible(user_, proof)) return false;
     proof.x.setConstant(nan);
     return certify(std::move(proof), Status::PrimalInfeasible, infinity);
   }
 
-  bool proves_dual(const Point& scaled_proof) {
-    Point proof = program_->to_user(scaled_proof);
+  bool proves_dual(Point proof) {
     if (!CertificateCheck<M>(user_).proves_dual_infeasible(user_, proof.x)) return false;
     proof.y.setConstant(nan);
     proof.z.setConstant(nan);
@@ -272,6 +306,7 @@ class Solver {
     return Status::NumericalError;
   }
 
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const Settings& settings_;
   QuadraticProgram<M> user_;
   std::shared_ptr<const ScaledProgram<M>> program_;

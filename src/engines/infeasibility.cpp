@@ -1,17 +1,17 @@
 #include "engines/infeasibility.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "engines/interior_point.hpp"
+#include "linalg/norms.hpp"
 #include "problem/rows.hpp"
-#include "problem/scaling.hpp"
 
 namespace altdiff::detail {
 
 namespace {
 
-constexpr double target = 1e-12;
+constexpr double rounding = 1e-13;  // of the largest multiplier, what one that should be zero may have
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 using Entries = std::vector<Eigen::Triplet<double>>;
@@ -34,15 +34,20 @@ SparseMatrix matrix(Index rows, Index columns, const Entries& entries) {
   return X;
 }
 
-/// The best point of the interior point, in the user's units.
-Point solve_well_posed(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings) {
-  const ScaledProgram<SparseMatrix> scaled(qp);
-  AugmentedSystem<SparseMatrix> system(scaled.qp.P, scaled.qp.A, scaled.qp.G);
-  Settings quiet = settings;
-  quiet.log = {};
-  InteriorPoint<SparseMatrix> engine(scaled.qp, quiet, std::move(system));
-  (void)engine.run(target);
-  return scaled.to_user(engine.point());
+Point zero_point(const QuadraticProgram<SparseMatrix>& qp) {
+  return {.x = Vector::Zero(qp.n()),
+          .y = Vector::Zero(qp.p()),
+          .z = Vector::Zero(qp.m()),
+          .z_box = Vector::Zero(qp.n())};
+}
+
+/// Where a row such as 0 x <= -1 is all of the proof, the others must not take part at all: their rounding
+/// would be all of A'y + G'z.
+void drop_rounding(Point& proof) {
+  const double negligible = rounding * std::max(norm(proof.y), norm(proof.z));
+  const auto drop = [&](double v) { return std::abs(v) <= negligible ? 0.0 : v; };
+  proof.y = proof.y.unaryExpr(drop).eval();
+  proof.z = proof.z.unaryExpr(drop).eval();
 }
 
 }  // namespace
@@ -58,7 +63,7 @@ QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<DenseMatrix
           .ub = qp.ub};
 }
 
-std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings) {
+std::vector<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp, const SolveWellPosed& solve) {
   const Index n = qp.n();
   const Index p = qp.p();
   const std::vector<Index> rows = finite_rows(qp.h);
@@ -76,23 +81,25 @@ std::optional<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp,
   Vector ub = Vector::Constant(size, infinite);
   lb.head(n) = qp.lb;
   ub.head(n) = qp.ub;
-  const Point v = solve_well_posed({.P = matrix(size, size, P),
-                                    .q = Vector::Zero(size),
-                                    .G = matrix(m, size, G),
-                                    .h = qp.h(rows),
-                                    .A = matrix(p, size, A),
-                                    .b = qp.b,
-                                    .lb = lb,
-                                    .ub = ub},
-                                   settings);
-  if (!v.x.allFinite()) return {};
-  Point proof{
-      .x = Vector::Zero(n), .y = -v.x.segment(n, p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};
-  proof.z(rows) = v.x.tail(m);
-  return proof;  // (C4)
+  const std::vector<Point> solutions = solve({.P = matrix(size, size, P),
+                                              .q = Vector::Zero(size),
+                                              .G = matrix(m, size, G),
+                                              .h = qp.h(rows),
+                                              .A = matrix(p, size, A),
+                                              .b = qp.b,
+                                              .lb = lb,
+                                              .ub = ub});
+  std::vector<Point> proofs;
+  for (const Point& v : solutions) {
+    Point& proof = proofs.emplace_back(zero_point(qp));
+    proof.y = -v.x.segment(n, p);
+    proof.z(rows) = v.x.tail(m);
+    drop_rounding(proof);
+  }
+  return proofs;  // (C4)
 }
 
-std::optional<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings) {
+std::vector<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, const SolveWellPosed& solve) {
   const Index n = qp.n();
   const Index p = qp.p();
   const std::vector<Index> rows = finite_rows(qp.h);
@@ -107,17 +114,17 @@ std::optional<Point> find_dual_proof(const QuadraticProgram<SparseMatrix>& qp, c
     if (std::isfinite(qp.lb[j])) lb[j] = 0;
     if (std::isfinite(qp.ub[j])) ub[j] = 0;
   }
-  const Point v = solve_well_posed({.P = matrix(n, n, P),
-                                    .q = qp.q,
-                                    .G = pick_rows(qp.G, rows),
-                                    .h = Vector::Zero(static_cast<Index>(rows.size())),
-                                    .A = matrix(n + p, n, A),
-                                    .b = Vector::Zero(n + p),
-                                    .lb = lb,
-                                    .ub = ub},
-                                   settings);
-  if (!v.x.allFinite()) return {};
-  return Point{.x = v.x, .y = Vector::Zero(p), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(n)};  // (C5)
+  const std::vector<Point> solutions = solve({.P = matrix(n, n, P),
+                                              .q = qp.q,
+                                              .G = pick_rows(qp.G, rows),
+                                              .h = Vector::Zero(static_cast<Index>(rows.size())),
+                                              .A = matrix(n + p, n, A),
+                                              .b = Vector::Zero(n + p),
+                                              .lb = lb,
+                                              .ub = ub});
+  std::vector<Point> proofs;
+  for (const Point& v : solutions) proofs.emplace_back(zero_point(qp)).x = v.x;
+  return proofs;  // (C5)
 }
 
 }  // namespace altdiff::detail

@@ -29,7 +29,7 @@ void scale(DenseMatrix& X, const Vector& left, const Vector& right) {
 }
 
 /// Zeros that are stored take part in a factorisation as if they were not.
-void drop_zeros(DenseMatrix&) {}
+void drop_zeros(DenseMatrix& /*X*/) {}
 void drop_zeros(SparseMatrix& X) {
   X.prune([](Index, Index, double value) { return value != 0; });
 }
@@ -39,14 +39,34 @@ void scale(SparseMatrix& X, const Vector& left, const Vector& right) {
     for (SparseMatrix::InnerIterator it(X, j); it; ++it) it.valueRef() *= left[it.row()] * right[j];
 }
 
+/// 1 / norm, within the limits; a row of zeros by the size of its limit, which is all that it has.
+Vector unit_factors(const Vector& norms, const Vector& limits) {
+  Vector factors(norms.size());
+  for (Index i = 0; i < norms.size(); ++i) {
+    const double size = norms[i] > 0 ? norms[i] : std::abs(limits[i]);
+    factors[i] = size > 0 ? std::clamp(1 / size, smallest_factor, largest_factor) : 1.0;
+  }
+  return factors;
+}
+
+/// Without the rows that hold for every x: those with h = inf, and 0 x <= h with h >= 0. However large such
+/// an h, it would set the size of the slacks.
+template <Matrix M>
+std::vector<Index> rows_with_a_say(const QuadraticProgram<M>& qp) {
+  std::vector<Index> rows = finite_rows(qp.h);
+  const Vector norms = row_norms(qp.G);
+  std::erase_if(rows, [&](Index i) { return norms[i] == 0 && qp.h[i] >= 0; });
+  return rows;
+}
+
 }  // namespace
 
 template <Matrix M>
-ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user)
+ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user, ScalingStart start)
     : qp(user),
       D(Vector::Ones(user.n())),
       E_a(Vector::Ones(user.p())),
-      rows(finite_rows(user.h)),
+      rows(rows_with_a_say(user)),
       m_user(user.m()) {
   if (rows.size() < static_cast<std::size_t>(m_user)) {
     qp.G = pick_rows(user.G, rows);
@@ -56,8 +76,21 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user)
   drop_zeros(qp.P);
   drop_zeros(qp.A);
   drop_zeros(qp.G);
+  if (start == ScalingStart::UnitRows) start_at_unit_rows();
   equilibrate();
 }
+
+template <Matrix M>
+void ScaledProgram<M>::start_at_unit_rows() {
+  E_a = unit_factors(row_norms(qp.A), qp.b);
+  E_g = unit_factors(row_norms(qp.G), qp.h);
+  const Vector ones = Vector::Ones(qp.n());
+  scale(qp.A, E_a, ones);
+  scale(qp.G, E_g, ones);
+  const double curvature = largest_number(qp.P);
+  if (curvature > 0) c = 1 / curvature;
+  qp.P *= c;
+}  // (S3)
 
 template <Matrix M>
 void ScaledProgram<M>::equilibrate() {
@@ -73,13 +106,14 @@ void ScaledProgram<M>::equilibrate() {
     E_a.array() *= e_a.array();
     E_g.array() *= e_g.array();
   }  // (S2)
-  qp.q.array() *= D.array();
+  qp.q.array() *= c * D.array();
   // P sets the scale where there is one: the finish adds sigma to it, and must not drown it.
   const double curvature = largest_number(qp.P);
   const double size = curvature > 0 ? curvature : qp.q.cwiseAbs().maxCoeff();
-  if (size > 0) c = 1 / size;
-  qp.P *= c;
-  qp.q *= c;
+  const double factor = size > 0 ? 1 / size : 1.0;
+  c *= factor;
+  qp.P *= factor;
+  qp.q *= factor;
   qp.b.array() *= E_a.array();
   qp.h.array() *= E_g.array();
   qp.lb.array() /= D.array();

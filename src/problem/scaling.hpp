@@ -5,8 +5,12 @@
 
 namespace altdiff::detail {
 
-/// The program that engines see: rows with infinite h are gone, and rows and columns are brought to norms
-/// near one.
+/// Where the equilibration starts: at the data, or at rows and a P whose largest number is one (S3), so that
+/// the units of rows and objective make no difference.
+enum class ScalingStart { Data, UnitRows };
+
+/// The program that engines see: rows that hold for every x are gone, and rows and columns are brought to
+/// norms near one.
 ///
 ///     x = D x_s,  y = E_a y_s / c,  z = E_g z_s / c,  z_box = z_box_s / (c D)                         (S1)
 ///     P_s = c D P D,  q_s = c D q,  A_s = E_a A D,  b_s = E_a b,  G_s = E_g G D,  h_s = E_g h,  lb_s = lb /
@@ -20,7 +24,7 @@ struct ScaledProgram {
   Index m_user = 0;
 
   /// `user` is normalised. Ruiz equilibration of the matrix [P A' G'; A 0 0; G 0 0] (S2).
-  explicit ScaledProgram(const QuadraticProgram<M>& user);
+  explicit ScaledProgram(const QuadraticProgram<M>& user, ScalingStart start = ScalingStart::Data);
 
   [[nodiscard]] Point from_user(const Point& v) const;  ///< (S1)
   template <class V>
@@ -30,6 +34,7 @@ struct ScaledProgram {
   [[nodiscard]] PointBlock right_side_from_user(const PointBlock& r) const;
 
  private:
+  void start_at_unit_rows();
   void equilibrate();
 };
 

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <altdiff/problem.hpp>
+#include <altdiff/settings.hpp>
+#include <vector>
+
+namespace altdiff::detail {
+
+struct CarefulPoints {
+  std::vector<Point> points;  ///< finished, and as the engine left it; in the units of the program
+  int iterations = 0;
+};
+
+/// For programs on which the usual way gave up: sparse whatever the data, because the quasi-definite matrix
+/// does not square the condition as (K1) does; scaled from unit rows (S3); and the interior point goes on to
+/// the end before the finish. The caller has to check what it gets.
+[[nodiscard]] CarefulPoints solve_carefully(const QuadraticProgram<SparseMatrix>& qp,
+                                            const Settings& settings);
+
+}  // namespace altdiff::detail
