@@ -35,7 +35,7 @@ struct RoundPenalty<SparseMatrix> {
   static constexpr std::array attempts{
       Attempt{.sigma = 1e-8, .row = 1e8}, Attempt{.sigma = 1e-10, .row = 1e8},
       Attempt{.sigma = 1e-12, .row = 1e8}, Attempt{.sigma = 1e-6, .row = 1e8},
-      Attempt{.sigma = 1e-5, .row = 1e8}};
+      Attempt{.sigma = 1e-5, .row = 1e8},  Attempt{.sigma = 1e-8, .row = 1e12}};
 };
 
 /// `largest`, or the weight of a row that gives way.
@@ -120,6 +120,15 @@ bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S, const A
 }
 
 template <Matrix M>
+bool independent_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const RoundLimits& limits,
+                          AugmentedSystem<M>& system) {
+  if (independent_rows(qp, S, system, limits)) return true;
+  const Attempt& firm = RoundPenalty<M>::attempts.back();
+  return system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), firm)) &&
+         independent_rows(qp, S, system, limits);
+}
+
+template <Matrix M>
 bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
               const RoundLimits& limits) {
   PointBlock right_side = zeros(qp, 1);
@@ -151,6 +160,10 @@ template bool independent_rows(const QuadraticProgram<DenseMatrix>&, const Activ
                                const RoundLimits&);
 template bool independent_rows(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,
                                const RoundLimits&);
+template bool independent_with_any(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const RoundLimits&,
+                                   DenseSystem&);
+template bool independent_with_any(const QuadraticProgram<SparseMatrix>&, const ActiveSet&,
+                                   const RoundLimits&, SparseSystem&);
 template bool unique_x(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const DenseSystem&,
                        const RoundLimits&);
 template bool unique_x(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,

@@ -30,6 +30,12 @@ template <Matrix M>
 [[nodiscard]] bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S,
                                     const AugmentedSystem<M>& system, const RoundLimits& limits);
 
+/// The same, asked again with the largest penalty before it is denied: where rows are nearly dependent, rounds
+/// are so slow that it looks as if they led nowhere. If true, `system` has the factor that showed it.
+template <Matrix M>
+[[nodiscard]] bool independent_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S,
+                                        const RoundLimits& limits, AugmentedSystem<M>& system);
+
 /// Whether (A2) has a solution for a generic gradient, so that x is unique (A4).
 template <Matrix M>
 [[nodiscard]] bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S,
