@@ -11,6 +11,8 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot get below: no solution
+constexpr int few_rounds = 5;          // more, and the residual says little about the error
+constexpr double good_factor = 1e-12;  // (R4) that no other penalties need improve
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
 
 struct Attempt {
@@ -53,11 +55,27 @@ Penalties penalties_with(const ActiveSet& S, Index p, const Attempt& attempt) {
 }
 
 template <Matrix M>
-bool solvable(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
-              const PointBlock& right_side, RoundLimits limits) {
+RoundReport rounds_from_zero(const QuadraticProgram<M>& qp, const ActiveSet& S,
+                             const AugmentedSystem<M>& system, const PointBlock& right_side,
+                             RoundLimits limits) {
   limits.tolerance = std::min(limits.tolerance, inconsistent);
   PointBlock t = zeros(qp, 1);
-  return alternating_rounds(qp, system, S, right_side, t, limits).residual <= inconsistent;
+  return alternating_rounds(qp, system, S, right_side, t, limits);
+}
+
+/// Limits of the rows of A and S that do not give way, without structure.
+template <Matrix M>
+PointBlock generic_limits(const QuadraticProgram<M>& qp, const ActiveSet& S) {
+  PointBlock right_side = zeros(qp, 1);
+  const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 3);
+  right_side.y = numbers.col(0).head(qp.p());
+  right_side.z = numbers.col(1).head(qp.m());
+  right_side.z_box = numbers.col(2).head(qp.n());
+  if (S.soft()) {
+    right_side.z = (S.give.z.array() > 0).select(Vector::Zero(qp.m()), right_side.z);
+    right_side.z_box = (S.give.box.array() > 0).select(Vector::Zero(qp.n()), right_side.z_box);
+  }
+  return right_side;
 }
 
 }  // namespace
@@ -99,33 +117,32 @@ bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBloc
 
 template <Matrix M>
 bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S, AugmentedSystem<M>& system) {
-  for (const Attempt& attempt : RoundPenalty<M>::attempts)
-    if (system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) return true;
-  return false;
+  const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 4);
+  const PointBlock known{.x = numbers.col(0).head(qp.n()),
+                         .y = numbers.col(1).head(qp.p()),
+                         .z = numbers.col(2).head(qp.m()),
+                         .z_box = numbers.col(3).head(qp.n())};
+  PointBlock t = zeros(qp, 1);
+  return solve_on(qp, S, right_side_of(qp, S, known), good_factor, system, t);
 }
 
 template <Matrix M>
 bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
                       const RoundLimits& limits) {
-  PointBlock right_side = zeros(qp, 1);
-  const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 3);
-  right_side.y = numbers.col(0).head(qp.p());
-  right_side.z = numbers.col(1).head(qp.m());
-  right_side.z_box = numbers.col(2).head(qp.n());
-  if (S.soft()) {
-    right_side.z = (S.give.z.array() > 0).select(Vector::Zero(qp.m()), right_side.z);
-    right_side.z_box = (S.give.box.array() > 0).select(Vector::Zero(qp.n()), right_side.z_box);
-  }
-  return solvable(qp, S, system, right_side, limits);  // (A5)
+  return rounds_from_zero(qp, S, system, generic_limits(qp, S), limits).residual <= inconsistent;  // (A5)
 }
 
 template <Matrix M>
 bool independent_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const RoundLimits& limits,
                           AugmentedSystem<M>& system) {
-  if (independent_rows(qp, S, system, limits)) return true;
+  const PointBlock right_side = generic_limits(qp, S);
+  const RoundReport report = rounds_from_zero(qp, S, system, right_side, limits);
+  if (report.residual <= inconsistent && report.rounds <= few_rounds) return true;
   const Attempt& firm = RoundPenalty<M>::attempts.back();
-  return system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), firm)) &&
-         independent_rows(qp, S, system, limits);
+  if (system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), firm)) &&
+      rounds_from_zero(qp, S, system, right_side, limits).residual <= std::min(report.residual, inconsistent))
+    return true;
+  return report.residual <= inconsistent && factorise_on(qp, S, system);
 }
 
 template <Matrix M>
@@ -133,7 +150,7 @@ bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S, const Augmented
               const RoundLimits& limits) {
   PointBlock right_side = zeros(qp, 1);
   right_side.x = generic_block(qp.n(), 1);
-  return solvable(qp, S, system, right_side, limits);  // (A4)
+  return rounds_from_zero(qp, S, system, right_side, limits).residual <= inconsistent;  // (A4)
 }
 
 DenseMatrix generic_block(Index rows, Index columns) {

@@ -19,7 +19,9 @@ template <Matrix M>
 [[nodiscard]] bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
                             double good_enough, AugmentedSystem<M>& system, PointBlock& t);
 
-/// Factorises with the first sigma that allows it.
+/// Factorises with the penalties with which rounds solve (A2) best. Judged by a right-hand side that has a
+/// solution, for where x is not unique the best residual of another is an accident; and by one that needs
+/// multipliers, for it is those that nearly dependent rows make slow.
 template <Matrix M>
 [[nodiscard]] bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S,
                                 AugmentedSystem<M>& system);
@@ -30,8 +32,8 @@ template <Matrix M>
 [[nodiscard]] bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S,
                                     const AugmentedSystem<M>& system, const RoundLimits& limits);
 
-/// The same, asked again with the largest penalty before it is denied: where rows are nearly dependent, rounds
-/// are so slow that it looks as if they led nowhere. If true, `system` has the factor that showed it.
+/// The same, asked again with the largest penalty where rounds are slow or lead nowhere: along rows that are
+/// nearly dependent both look alike. If true, `system` has the factor that did better.
 template <Matrix M>
 [[nodiscard]] bool independent_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S,
                                         const RoundLimits& limits, AugmentedSystem<M>& system);
