@@ -17,8 +17,9 @@ Vector = NDArray[np.float64]
 
 
 def _slacks(full: Whole, solution: Solution) -> tuple[Vector, Vector, Vector]:
-    """Of G, ub and lb, with the multipliers' places: a row is active if its multiplier exceeds its slack."""
-    return full.h - full.G @ solution.x, full.ub - solution.x, solution.x - full.lb
+    """Of G, ub and lb, without the sign that rounding may give them; active: the multiplier is larger."""
+    s, above, below = full.h - full.G @ solution.x, full.ub - solution.x, solution.x - full.lb
+    return s.clip(min=0), above.clip(min=0), below.clip(min=0)
 
 
 def largest_step(full: Whole, solution: Solution, tangent: altdiff.Tangent) -> float:

@@ -30,12 +30,14 @@ def _counts(records: list[Derivatives]) -> list[str]:
     close = sum(found.difference <= DIFFERENCE_BOUND for found in compared)
     same = sum(found.tolerances <= TOLERANCE_BOUND for found in repeated)
     few = sum(found.rounds <= MANY_ROUNDS for found in solved)
+    few_unique = sum(found.rounds <= MANY_ROUNDS for found in repeated)
     percent, most = 100 * few / max(len(solved), 1), max((found.rounds for found in solved), default=0)
     return [
         f"{len(solved)} of {len(records)} SOLVED, adjoint finite in {sum(f.finite for f in solved)} of them",
         f"not degenerate: {len(compared)}; gradient of q = differences to {DIFFERENCE_BOUND:.0e}: {close}",
         f"unique: {len(repeated)}; same to {TOLERANCE_BOUND:.0e} from tolerances 1e-6 to 1e-10: {same}",
         f"at most {MANY_ROUNDS} rounds of the adjoint: {few} of {len(solved)}, {percent:.0f} %; most: {most}",
+        f"the same where x is unique: {few_unique} of {len(repeated)}; elsewhere rounds run twice",
         "differences: the worst of three random directions, each at the best of three steps",
     ]
 
@@ -51,7 +53,9 @@ def _shortfalls(name: str, found: Derivatives) -> list[str]:
             f"{name}: differs from central differences by {found.difference:.1e} at step {found.step:.1e}, "
             f"from sparse LU by {found.other:.1e}"
         )
-    if found.tolerances > TOLERANCE_BOUND:
+    if math.isinf(found.tolerances):
+        lines.append(f"{name}: SOLVED to 1e-8, but not to 1e-10")
+    elif found.tolerances > TOLERANCE_BOUND:
         lines.append(f"{name}: differs by {found.tolerances:.1e} between tolerances of the forward pass")
     if found.rounds > MANY_ROUNDS:
         lines.append(f"{name}: {found.rounds} rounds")

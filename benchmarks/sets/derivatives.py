@@ -24,7 +24,7 @@ from benchmarks.sets.active_rows import kkt_adjoint, largest_step
 from benchmarks.sets.solvers import whole
 
 DIRECTIONS = 3
-STEPS = (0.5, 0.05, 0.005)  # of the way to the nearest change of the active set
+STEPS = (0.9, 0.1, 0.01)  # of the way to the nearest change of the active set
 TOLERANCES = (1e-6, 1e-10)  # held against the default, 1e-8
 ZERO = 1e-8  # of the natural unit
 

@@ -14,6 +14,7 @@ constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot
 constexpr int few_rounds = 5;          // more, and the residual says little about the error
 constexpr double good_factor = 1e-12;  // (R4) that no other penalties need improve
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
+constexpr RoundLimits quickly{.tolerance = 1e-15, .max_rounds = few_rounds, .patience = 2};
 
 struct Attempt {
   double sigma, row;  // proximal term, and the penalty of a strict row
@@ -35,9 +36,10 @@ struct RoundPenalty<DenseMatrix> {
 template <>
 struct RoundPenalty<SparseMatrix> {
   static constexpr std::array attempts{
-      Attempt{.sigma = 1e-8, .row = 1e8}, Attempt{.sigma = 1e-10, .row = 1e8},
+      Attempt{.sigma = 1e-8, .row = 1e8},  Attempt{.sigma = 1e-10, .row = 1e8},
       Attempt{.sigma = 1e-12, .row = 1e8}, Attempt{.sigma = 1e-6, .row = 1e8},
-      Attempt{.sigma = 1e-5, .row = 1e8},  Attempt{.sigma = 1e-8, .row = 1e12}};
+      Attempt{.sigma = 1e-5, .row = 1e8},  Attempt{.sigma = 1e-8, .row = 1e12},
+      Attempt{.sigma = 1e-8, .row = 1e16}};
 };
 
 /// `largest`, or the weight of a row that gives way.
@@ -93,16 +95,18 @@ PointBlock data_of(const QuadraticProgram<M>& qp, const ActiveSet& S) {
   return {.x = qp.q, .y = -qp.b, .z = -qp.h, .z_box = -bound};
 }
 
+namespace {
+
 template <Matrix M>
-bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
-              double good_enough, AugmentedSystem<M>& system, PointBlock& t) {
+bool solve_within(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
+                  double good_enough, const RoundLimits& limits, AugmentedSystem<M>& system, PointBlock& t) {
   const PointBlock start = t;
   double best = std::numeric_limits<double>::infinity();
   std::optional<Attempt> closest;
   const auto error_of = [&](const Attempt& attempt) {
     PointBlock trial = start;
     if (!system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) return best;
-    const double error = alternating_rounds(qp, system, S, right_side, trial, to_machine_precision).residual;
+    const double error = alternating_rounds(qp, system, S, right_side, trial, limits).residual;
     if (error < best) {
       best = error;
       closest = attempt;
@@ -115,6 +119,14 @@ bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBloc
   return closest && system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), *closest));
 }
 
+}  // namespace
+
+template <Matrix M>
+bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
+              double good_enough, AugmentedSystem<M>& system, PointBlock& t) {
+  return solve_within(qp, S, right_side, good_enough, to_machine_precision, system, t);
+}
+
 template <Matrix M>
 bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S, AugmentedSystem<M>& system) {
   const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 4);
@@ -123,7 +135,7 @@ bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S, AugmentedSy
                          .z = numbers.col(2).head(qp.m()),
                          .z_box = numbers.col(3).head(qp.n())};
   PointBlock t = zeros(qp, 1);
-  return solve_on(qp, S, right_side_of(qp, S, known), good_factor, system, t);
+  return solve_within(qp, S, right_side_of(qp, S, known), good_factor, quickly, system, t);
 }
 
 template <Matrix M>
@@ -136,13 +148,17 @@ template <Matrix M>
 bool independent_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const RoundLimits& limits,
                           AugmentedSystem<M>& system) {
   const PointBlock right_side = generic_limits(qp, S);
-  const RoundReport report = rounds_from_zero(qp, S, system, right_side, limits);
-  if (report.residual <= inconsistent && report.rounds <= few_rounds) return true;
-  const Attempt& firm = RoundPenalty<M>::attempts.back();
-  if (system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), firm)) &&
-      rounds_from_zero(qp, S, system, right_side, limits).residual <= std::min(report.residual, inconsistent))
-    return true;
-  return report.residual <= inconsistent && factorise_on(qp, S, system);
+  const auto quick = [&](const RoundReport& report) {
+    return report.residual <= inconsistent && report.rounds <= few_rounds;
+  };
+  const RoundReport first = rounds_from_zero(qp, S, system, right_side, limits);
+  if (quick(first)) return true;
+  for (const Attempt& attempt : RoundPenalty<M>::attempts)
+    if (attempt.row > RoundPenalty<M>::attempts[0].row &&
+        system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) &&
+        quick(rounds_from_zero(qp, S, system, right_side, limits)))
+      return true;
+  return first.residual <= inconsistent && factorise_on(qp, S, system);
 }
 
 template <Matrix M>

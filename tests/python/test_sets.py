@@ -8,7 +8,7 @@ from pathlib import Path
 import altdiff
 import numpy as np
 import pytest
-from helpers.problems import FIELDS, known_problem
+from helpers.problems import known_problem
 
 from benchmarks.sets.__main__ import main
 from benchmarks.sets.active_rows import kkt_adjoint, largest_step
@@ -65,7 +65,7 @@ def test_a_wrong_gradient_is_listed_with_its_numbers() -> None:
 
 def test_the_active_set_stays_up_to_the_largest_step_and_not_beyond() -> None:
     known = known_problem(seed=1, n=8, m=6, p=2)
-    qp = altdiff.QuadraticProgram(**{name: known.data.get(name) for name in FIELDS})
+    qp = altdiff.QuadraticProgram(**known.data)
     solution = altdiff.solve_qp(**known.data)
     d = np.random.default_rng(0).normal(size=8)
     step = largest_step(whole(qp), solution, solution.jvp(q=d))
@@ -80,6 +80,6 @@ def test_the_active_set_stays_up_to_the_largest_step_and_not_beyond() -> None:
 
 def test_a_well_conditioned_adjoint_needs_few_rounds() -> None:
     known = known_problem(seed=2, n=8, m=6, p=2)
-    qp = altdiff.QuadraticProgram(**{name: known.data.get(name) for name in FIELDS})
+    qp = altdiff.QuadraticProgram(**known.data)
     assert 1 <= rounds(qp, np.ones(8)) <= 3
     assert check(qp, 10.0).rounds <= 3
