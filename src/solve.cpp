@@ -52,6 +52,10 @@ class BatchOfOne final : public Linearisation<DenseMatrix> {
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override {
     return linearisation_->solve(program_, 0, right_side);
   }
+  [[nodiscard]] int rounds(const PointBlock& right_side) const override {
+    const auto& other = linearisation_->instances[0].other;
+    return other == nullptr ? 0 : other->rounds(right_side);
+  }
   [[nodiscard]] bool regular() const override {
     const auto& other = linearisation_->instances[0].other;
     return other == nullptr || other->regular();

@@ -1,9 +1,14 @@
 """Solves every problem of a folder with default settings, and prints a table.
 
     python -m benchmarks.sets FOLDER --solvers altdiff piqp clarabel
+    python -m benchmarks.sets FOLDER --derivatives
 
-Beside each problem: iterations, seconds, the worst of the three residuals on the user's data, the error of
-the objective against objectives.csv in the folder (if there is one), and the time in units of others'.
+Beside each problem: iterations, seconds, the worst of the three residuals on the user's data, before the
+finish (the interior point alone) and after, the error of the objective against objectives.csv in the folder
+(if there is one), and the time in units of others'.
+
+With --derivatives: whether the adjoint is finite, the rounds that it needs, and its error against central
+differences, sparse LU, and other tolerances of the forward pass.
 """
 
 from __future__ import annotations
@@ -15,13 +20,19 @@ from pathlib import Path
 from statistics import median
 
 import altdiff
+from altdiff import QuadraticProgram
 from tqdm import tqdm
 
-from benchmarks.sets.solvers import SOLVERS, Answer
+from benchmarks.sets.derivative_table import derivative_table
+from benchmarks.sets.derivatives import check
+from benchmarks.sets.solvers import SOLVERS, Answer, residual_before_finish
 from experiments.text_table import text_table
 
 SUFFIXES = (".mat", ".npz", ".qps", ".mps", ".qps.gz", ".mps.gz")
-HEADER = ["problem", "n", "m", "p", "status", "iterations", "seconds", "residual", "objective error", "flags"]
+HEADER = [
+    *("problem", "n", "m", "p", "status", "iterations", "seconds"),
+    *("before finish", "residual", "objective error", "flags"),
+]
 SOLVED = {"SOLVED", "PIQP_SOLVED", "Solved"}
 
 
@@ -34,18 +45,18 @@ def references(folder: Path) -> dict[str, float]:
         return {row["name"]: float(row["certified"] or row["report_1997"]) for row in csv.DictReader(lines)}
 
 
-def row(path: Path, reference: float, answers: dict[str, Answer]) -> list[str]:
-    """One line of the table."""
-    qp, ours = altdiff.read_qp(path), answers["altdiff"]
+def row(qp: QuadraticProgram, reference: float, answers: dict[str, Answer], before: float) -> list[str]:
+    """One line of the table, without the name."""
+    ours = answers["altdiff"]
     error = abs(ours.objective - reference) / max(1.0, abs(reference))
     flags = ("degenerate " if ours.degenerate else "") + ("" if ours.unique else "not unique")
     others = [ours.seconds / answers[name].seconds for name in answers if name != "altdiff"]
     return [
-        path.name.split(".")[0],
         *map(str, qp.sizes.values()),
         ours.status,
         str(ours.iterations),
         f"{ours.seconds:.4f}",
+        f"{before:.0e}",
         f"{ours.residual:.0e}",
         "-" if math.isnan(error) else f"{error:.0e}",
         flags.strip(),
@@ -81,6 +92,7 @@ def main() -> None:
     parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=["altdiff"])
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--skip", nargs="+", default=[], metavar="NAME")
+    parser.add_argument("--derivatives", action="store_true", help="check derivatives instead")
     parser.add_argument("--time-limit", type=float, default=600.0, metavar="SECONDS")
     options = parser.parse_args()
     paths = sorted(p for p in options.folder.iterdir() if p.name.endswith(SUFFIXES))
@@ -88,12 +100,17 @@ def main() -> None:
     paths = [
         p for p in paths if names[p] not in options.skip and (not options.only or names[p] in options.only)
     ]
+    if options.derivatives:
+        found = {names[path]: check(altdiff.read_qp(path), options.time_limit) for path in tqdm(paths)}
+        print(derivative_table(found))
+        return
     known, lines, everything = references(options.folder), [], []
     for path in tqdm(paths):
         qp = altdiff.read_qp(path)
         answers = {name: SOLVERS[name](qp, options.time_limit) for name in options.solvers}
         everything.append(answers)
-        lines.append(row(path, known.get(names[path], math.nan), answers))
+        before = residual_before_finish(qp, options.time_limit)
+        lines.append([names[path], *row(qp, known.get(names[path], math.nan), answers, before)])
     print(text_table([*HEADER, *(f"/ {name}" for name in options.solvers if name != "altdiff")], lines))
     print(summary(everything, options.solvers))
 

@@ -10,7 +10,7 @@ from typing import Any
 import altdiff
 import numpy as np
 import scipy.sparse as sp
-from altdiff import QuadraticProgram
+from altdiff import QuadraticProgram, Solution
 
 from benchmarks.hostile.problems import Point
 
@@ -41,11 +41,22 @@ def with_altdiff(qp: QuadraticProgram, time_limit: float) -> Answer:
         time.perf_counter() - start,
         solution.objective + qp.constant,
         solution.iterations,
-        max(solution.primal_residual, solution.dual_residual, solution.duality_gap),
+        _worst_residual(solution),
         solution.degenerate,
         solution.unique,
         Point(solution.x, solution.y, solution.z, solution.z_box),
     )
+
+
+def residual_before_finish(qp: QuadraticProgram, time_limit: float) -> float:
+    """Of the interior point alone, at the default tolerance."""
+    return _worst_residual(
+        altdiff.solve_qp(**qp.fields(), method="interior_point", finish=False, time_limit=time_limit)
+    )
+
+
+def _worst_residual(solution: Solution) -> float:
+    return float(max(solution.primal_residual, solution.dual_residual, solution.duality_gap))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,12 @@ template <Matrix M>
 [[nodiscard]] Point jvp(const QuadraticProgram<M>& qp, const Solution<M>& solution,
                         const QuadraticProgram<M>& dot);
 
+/// How many alternating rounds (A3) `vjp` needs for this cotangent, with the factor that the forward pass
+/// made; 0 where it is solved in constraint space, without rounds.
+template <Matrix M>
+[[nodiscard]] int adjoint_rounds(const QuadraticProgram<M>& qp, const Solution<M>& solution,
+                                 const Point& bar);
+
 /// dx/d(field), one column per entry; field is one of q, h, b, lb, ub.
 template <Matrix M>
 [[nodiscard]] DenseMatrix jacobian(const QuadraticProgram<M>& qp, const Solution<M>& solution, Field field);
@@ -29,6 +35,10 @@ extern template QuadraticProgram<DenseMatrix> vjp(const QuadraticProgram<DenseMa
                                                   const Solution<DenseMatrix>&, const Point&);
 extern template QuadraticProgram<SparseMatrix> vjp(const QuadraticProgram<SparseMatrix>&,
                                                    const Solution<SparseMatrix>&, const Point&);
+extern template int adjoint_rounds(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
+                                   const Point&);
+extern template int adjoint_rounds(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&,
+                                   const Point&);
 extern template Point jvp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
                           const QuadraticProgram<DenseMatrix>&);
 extern template Point jvp(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&,

@@ -21,7 +21,8 @@ struct Settings {
   Method method = Method::Auto;
   int num_threads = 0;  ///< of BLAS for one large problem; 0: all that this process may use
   double rho = 0.1;     ///< first penalty of the alternating engine; it adapts
-  bool finish = true;   ///< refine the engine's point to machine precision on its active set
+  bool finish = true;  ///< refine the engine's point to machine precision on its active set; false: the point
+                       ///< as the engine leaves it, and Auto is Alternating
   std::function<void(const std::string&)>
       log{};                     ///< receives one line per report of progress; empty: silence
   std::function<void()> poll{};  ///< called now and then during a long solve; what it throws ends the solve

@@ -27,7 +27,10 @@ class Settings(TypedDict, total=False):
     num_threads: int | None  # None: OMP_NUM_THREADS, else the cores that this process may use
     verbose: bool  # False
     rho: float  # first penalty of the alternating engine, which adapts it; 0.1
-    finish: bool  # lift the engine's answer to machine precision on its active set; True
+    finish: (
+        bool  # lift the engine's answer to machine precision on its active set; True. False: as it is, from
+    )
+    # the method asked for ("auto" is then "alternating", as in the paper; an active set is exact without it)
 
 
 _REALS = ("tolerance", "gradient_tolerance", "time_limit", "rho")

@@ -41,6 +41,13 @@ SparseMatrix outer_sum(const SparseMatrix& like, const Vector& v, const Vector& 
 }  // namespace
 
 template <Matrix M>
+int adjoint_rounds(const QuadraticProgram<M>& qp, const Solution<M>& solution, const Point& bar) {
+  const Point cotangent = detail::filled(bar, qp.n(), qp.p(), qp.m(), "_bar");
+  return detail::linearisation_of(solution).rounds(
+      {.x = cotangent.x, .y = cotangent.y, .z = cotangent.z, .z_box = cotangent.z_box});
+}
+
+template <Matrix M>
 QuadraticProgram<M> vjp(const QuadraticProgram<M>& qp, const Solution<M>& solution, const Point& bar) {
   const auto& linearisation = detail::linearisation_of(solution);
   const Point cotangent = detail::filled(bar, qp.n(), qp.p(), qp.m(), "_bar");
@@ -62,6 +69,9 @@ QuadraticProgram<M> vjp(const QuadraticProgram<M>& qp, const Solution<M>& soluti
           .ub = (side.array() > 0).select(-r_box, Vector::Zero(x.size()))};  // (V8)
 }
 
+template int adjoint_rounds(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&, const Point&);
+template int adjoint_rounds(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&,
+                            const Point&);
 template QuadraticProgram<DenseMatrix> vjp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
                                            const Point&);
 template QuadraticProgram<SparseMatrix> vjp(const QuadraticProgram<SparseMatrix>&,

@@ -111,16 +111,9 @@ void settle_degenerate(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S, Au
   S = strictly_active(qp, v, rows, zero_at(qp, v));
   ActiveSet W{.z = rows.z - S.z, .box = rows.box - S.box};
   drop_implied(qp, S, W, system);
-  PointBlock t = zeros(qp, 1);
-  if (add_central_weights(qp, W, S, system)) {
-    // Judged by something that has a solution: else, where x is not unique, the best sigma is an accident.
-    PointBlock known = zeros(qp, 1);
-    known.x = generic_block(qp.n(), 1);
-    if (solve_on(qp, S, right_side_of(qp, S, known), good_enough, system, t)) return;
-  }
+  if (add_central_weights(qp, W, S, system) && factorise_on(qp, S, system)) return;
   S = before;
-  t = {.x = v.x, .y = v.y, .z = v.z, .z_box = v.z_box};
-  (void)solve_on(qp, S, data_of(qp, S), good_enough, system, t);
+  (void)factorise_on(qp, S, system);
 }
 
 template bool has_weak_rows(const QuadraticProgram<DenseMatrix>&, const Point&, const ActiveSet&);

@@ -24,7 +24,7 @@ Finished<M> settled(const std::shared_ptr<const ScaledProgram<M>>& program, Poin
                     double gradient_tolerance, AugmentedSystem<M>& system) {
   const auto& qp = program->qp;
   const RoundLimits rounds = limits(gradient_tolerance);
-  if (has_weak_rows(qp, point, S) || !independent_rows(qp, S, system, rounds))
+  if (has_weak_rows(qp, point, S) || !independent_with_any(qp, S, rounds, system))
     settle_degenerate(qp, point, S, system);
   return {point, std::make_shared<RoundsLinearisation<M>>(program, std::move(system), std::move(S), rounds)};
 }

@@ -19,19 +19,31 @@ PointBlock zeros_like(const PointBlock& v) {
 }  // namespace
 
 template <Matrix M>
-PointBlock RoundsLinearisation<M>::solve(const PointBlock& right_side) const {
+typename RoundsLinearisation<M>::Counted RoundsLinearisation<M>::solve_counted(
+    const PointBlock& right_side) const {
   PointBlock b = program_->right_side_from_user(right_side);
   PointBlock t = zeros_like(b);
   const RoundReport report = alternating_rounds(program_->qp, system_, set_, b, t, limits_);
+  int rounds = report.rounds;
   if (!(report.residual <= std::max(inconsistent, limits_.tolerance))) {
     b.x += report.remainder.x;
     b.y += report.remainder.y;
     b.z += report.remainder.z;
     b.z_box += report.remainder.z_box;
     t = zeros_like(b);
-    alternating_rounds(program_->qp, system_, set_, b, t, limits_);
+    rounds += alternating_rounds(program_->qp, system_, set_, b, t, limits_).rounds;
   }
-  return program_->to_user(t);
+  return {std::move(t), rounds};
+}
+
+template <Matrix M>
+PointBlock RoundsLinearisation<M>::solve(const PointBlock& right_side) const {
+  return program_->to_user(solve_counted(right_side).t);
+}
+
+template <Matrix M>
+int RoundsLinearisation<M>::rounds(const PointBlock& right_side) const {
+  return solve_counted(right_side).rounds;
 }
 
 template <Matrix M>

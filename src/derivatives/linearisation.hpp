@@ -21,6 +21,9 @@ class Linearisation {
   /// side that cannot be met is taken off it: the answer is finite, a pseudo-inverse.
   [[nodiscard]] virtual PointBlock solve(const PointBlock& right_side) const = 0;
 
+  /// How many rounds (A3) `solve` needs for this right-hand side; 0 where it is no matter of rounds.
+  [[nodiscard]] virtual int rounds(const PointBlock& right_side) const = 0;
+
   /// True if (A2) has a solution for a generic right-hand side, so that x is unique (A4).
   [[nodiscard]] virtual bool regular() const = 0;
 
@@ -40,11 +43,18 @@ class RoundsLinearisation final : public Linearisation<M> {
       : program_(std::move(program)), system_(std::move(system)), set_(std::move(set)), limits_(limits) {}
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override;
+  [[nodiscard]] int rounds(const PointBlock& right_side) const override;
   [[nodiscard]] bool regular() const override;
   [[nodiscard]] bool independent() const override;
   [[nodiscard]] ActiveSet active() const override;
 
  private:
+  struct Counted {
+    PointBlock t;  // in scaled units
+    int rounds;
+  };
+  [[nodiscard]] Counted solve_counted(const PointBlock& right_side) const;
+
   std::shared_ptr<const ScaledProgram<M>> program_;
   AugmentedSystem<M> system_;
   ActiveSet set_;

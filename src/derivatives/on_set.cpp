@@ -11,7 +11,10 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot get below: no solution
+constexpr int few_rounds = 5;          // more, and the residual says little about the error
+constexpr double good_factor = 1e-12;  // (R4) that no other penalties need improve
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
+constexpr RoundLimits quickly{.tolerance = 1e-15, .max_rounds = few_rounds, .patience = 2};
 
 struct Attempt {
   double sigma, row;  // proximal term, and the penalty of a strict row
@@ -33,9 +36,10 @@ struct RoundPenalty<DenseMatrix> {
 template <>
 struct RoundPenalty<SparseMatrix> {
   static constexpr std::array attempts{
-      Attempt{.sigma = 1e-8, .row = 1e8}, Attempt{.sigma = 1e-10, .row = 1e8},
+      Attempt{.sigma = 1e-8, .row = 1e8},  Attempt{.sigma = 1e-10, .row = 1e8},
       Attempt{.sigma = 1e-12, .row = 1e8}, Attempt{.sigma = 1e-6, .row = 1e8},
-      Attempt{.sigma = 1e-5, .row = 1e8}};
+      Attempt{.sigma = 1e-5, .row = 1e8},  Attempt{.sigma = 1e-8, .row = 1e12},
+      Attempt{.sigma = 1e-8, .row = 1e16}};
 };
 
 /// `largest`, or the weight of a row that gives way.
@@ -53,11 +57,27 @@ Penalties penalties_with(const ActiveSet& S, Index p, const Attempt& attempt) {
 }
 
 template <Matrix M>
-bool solvable(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
-              const PointBlock& right_side, RoundLimits limits) {
+RoundReport rounds_from_zero(const QuadraticProgram<M>& qp, const ActiveSet& S,
+                             const AugmentedSystem<M>& system, const PointBlock& right_side,
+                             RoundLimits limits) {
   limits.tolerance = std::min(limits.tolerance, inconsistent);
   PointBlock t = zeros(qp, 1);
-  return alternating_rounds(qp, system, S, right_side, t, limits).residual <= inconsistent;
+  return alternating_rounds(qp, system, S, right_side, t, limits);
+}
+
+/// Limits of the rows of A and S that do not give way, without structure.
+template <Matrix M>
+PointBlock generic_limits(const QuadraticProgram<M>& qp, const ActiveSet& S) {
+  PointBlock right_side = zeros(qp, 1);
+  const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 3);
+  right_side.y = numbers.col(0).head(qp.p());
+  right_side.z = numbers.col(1).head(qp.m());
+  right_side.z_box = numbers.col(2).head(qp.n());
+  if (S.soft()) {
+    right_side.z = (S.give.z.array() > 0).select(Vector::Zero(qp.m()), right_side.z);
+    right_side.z_box = (S.give.box.array() > 0).select(Vector::Zero(qp.n()), right_side.z_box);
+  }
+  return right_side;
 }
 
 }  // namespace
@@ -75,16 +95,18 @@ PointBlock data_of(const QuadraticProgram<M>& qp, const ActiveSet& S) {
   return {.x = qp.q, .y = -qp.b, .z = -qp.h, .z_box = -bound};
 }
 
+namespace {
+
 template <Matrix M>
-bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
-              double good_enough, AugmentedSystem<M>& system, PointBlock& t) {
+bool solve_within(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
+                  double good_enough, const RoundLimits& limits, AugmentedSystem<M>& system, PointBlock& t) {
   const PointBlock start = t;
   double best = std::numeric_limits<double>::infinity();
   std::optional<Attempt> closest;
   const auto error_of = [&](const Attempt& attempt) {
     PointBlock trial = start;
     if (!system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) return best;
-    const double error = alternating_rounds(qp, system, S, right_side, trial, to_machine_precision).residual;
+    const double error = alternating_rounds(qp, system, S, right_side, trial, limits).residual;
     if (error < best) {
       best = error;
       closest = attempt;
@@ -97,26 +119,46 @@ bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBloc
   return closest && system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), *closest));
 }
 
+}  // namespace
+
+template <Matrix M>
+bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
+              double good_enough, AugmentedSystem<M>& system, PointBlock& t) {
+  return solve_within(qp, S, right_side, good_enough, to_machine_precision, system, t);
+}
+
 template <Matrix M>
 bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S, AugmentedSystem<M>& system) {
-  for (const Attempt& attempt : RoundPenalty<M>::attempts)
-    if (system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) return true;
-  return false;
+  const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 4);
+  const PointBlock known{.x = numbers.col(0).head(qp.n()),
+                         .y = numbers.col(1).head(qp.p()),
+                         .z = numbers.col(2).head(qp.m()),
+                         .z_box = numbers.col(3).head(qp.n())};
+  PointBlock t = zeros(qp, 1);
+  return solve_within(qp, S, right_side_of(qp, S, known), good_factor, quickly, system, t);
 }
 
 template <Matrix M>
 bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
                       const RoundLimits& limits) {
-  PointBlock right_side = zeros(qp, 1);
-  const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 3);
-  right_side.y = numbers.col(0).head(qp.p());
-  right_side.z = numbers.col(1).head(qp.m());
-  right_side.z_box = numbers.col(2).head(qp.n());
-  if (S.soft()) {
-    right_side.z = (S.give.z.array() > 0).select(Vector::Zero(qp.m()), right_side.z);
-    right_side.z_box = (S.give.box.array() > 0).select(Vector::Zero(qp.n()), right_side.z_box);
-  }
-  return solvable(qp, S, system, right_side, limits);  // (A5)
+  return rounds_from_zero(qp, S, system, generic_limits(qp, S), limits).residual <= inconsistent;  // (A5)
+}
+
+template <Matrix M>
+bool independent_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const RoundLimits& limits,
+                          AugmentedSystem<M>& system) {
+  const PointBlock right_side = generic_limits(qp, S);
+  const auto quick = [&](const RoundReport& report) {
+    return report.residual <= inconsistent && report.rounds <= few_rounds;
+  };
+  const RoundReport first = rounds_from_zero(qp, S, system, right_side, limits);
+  if (quick(first)) return true;
+  for (const Attempt& attempt : RoundPenalty<M>::attempts)
+    if (attempt.row > RoundPenalty<M>::attempts[0].row &&
+        system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) &&
+        quick(rounds_from_zero(qp, S, system, right_side, limits)))
+      return true;
+  return first.residual <= inconsistent && factorise_on(qp, S, system);
 }
 
 template <Matrix M>
@@ -124,7 +166,7 @@ bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S, const Augmented
               const RoundLimits& limits) {
   PointBlock right_side = zeros(qp, 1);
   right_side.x = generic_block(qp.n(), 1);
-  return solvable(qp, S, system, right_side, limits);  // (A4)
+  return rounds_from_zero(qp, S, system, right_side, limits).residual <= inconsistent;  // (A4)
 }
 
 DenseMatrix generic_block(Index rows, Index columns) {
@@ -151,6 +193,10 @@ template bool independent_rows(const QuadraticProgram<DenseMatrix>&, const Activ
                                const RoundLimits&);
 template bool independent_rows(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,
                                const RoundLimits&);
+template bool independent_with_any(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const RoundLimits&,
+                                   DenseSystem&);
+template bool independent_with_any(const QuadraticProgram<SparseMatrix>&, const ActiveSet&,
+                                   const RoundLimits&, SparseSystem&);
 template bool unique_x(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const DenseSystem&,
                        const RoundLimits&);
 template bool unique_x(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,

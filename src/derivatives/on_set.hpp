@@ -19,7 +19,9 @@ template <Matrix M>
 [[nodiscard]] bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBlock& right_side,
                             double good_enough, AugmentedSystem<M>& system, PointBlock& t);
 
-/// Factorises with the first sigma that allows it.
+/// Factorises with the penalties with which five rounds solve (A2) best. Judged by a right-hand side that has
+/// a solution, for where x is not unique the best residual of another is an accident; and by one that needs
+/// multipliers, for it is those that nearly dependent rows make slow.
 template <Matrix M>
 [[nodiscard]] bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S,
                                 AugmentedSystem<M>& system);
@@ -29,6 +31,12 @@ template <Matrix M>
 template <Matrix M>
 [[nodiscard]] bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S,
                                     const AugmentedSystem<M>& system, const RoundLimits& limits);
+
+/// The same, asked again with larger penalties where rounds are slow or lead nowhere: along rows that are
+/// nearly dependent both look alike. If true, `system` has a factor with which they are not.
+template <Matrix M>
+[[nodiscard]] bool independent_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S,
+                                        const RoundLimits& limits, AugmentedSystem<M>& system);
 
 /// Whether (A2) has a solution for a generic gradient, so that x is unique (A4).
 template <Matrix M>

@@ -226,3 +226,22 @@ def test_an_instance_with_zero_cotangents_adds_nothing_even_when_it_is_invalid()
     expected = altdiff.solve_qp(**{**data, "q": data["q"][0]}).vjp([1.0, 2.0, 3.0])
     np.testing.assert_allclose(gradient.P, expected.P, atol=1e-13)
     np.testing.assert_allclose(gradient.q, np.stack([expected.q, np.zeros(3)]), atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("form", "n", "repeated"), [("sparse", 400, 0), ("sparse", 400, 1), ("dense", 200, 1)]
+)
+def test_rows_that_are_nearly_dependent_are_not_taken_for_dependent_ones(
+    form: str, n: int, repeated: int
+) -> None:
+    # Second differences: the least eigenvalue of G G' is about (pi/n)^4, and rounds are slow along it.
+    rng = np.random.default_rng(0)
+    rows = [*range(n - 2), *range(repeated)]
+    G = np.diff(np.eye(n), n=2, axis=0)[rows]
+    x, z = rng.normal(size=n), rng.uniform(1, 2, size=len(rows))
+    solution = solve({"P": np.eye(n), "q": -x - G.T @ z, "G": G, "h": G @ x}, form)
+    assert solution.unique
+    assert solution.degenerate == (repeated > 0)
+    x_bar = rng.normal(size=n)
+    span = np.linalg.qr(G[: n - 2].T)[0]
+    np.testing.assert_allclose(solution.vjp(x_bar).q, span @ (span.T @ x_bar) - x_bar, atol=1e-6)

@@ -50,6 +50,23 @@ def test_solves_linear_programs_to_their_vertex(seed: int, sparse: bool) -> None
     assert solution.iterations < 50
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_without_the_finish_the_answer_is_the_engine_s_own(sparse: bool) -> None:
+    known = known_problem(seed=3, n=12, m=10, p=3)
+    data = as_sparse(known.data) if sparse else known.data
+    x_bar = np.random.default_rng(0).normal(size=12)
+    finished = altdiff.solve_qp(**data, method="interior_point")
+    for tolerance in (1e-6, 1e-10):
+        raw = altdiff.solve_qp(**data, method="interior_point", finish=False, tolerance=tolerance)
+        assert raw.status is Status.SOLVED
+        residual = max(raw.primal_residual, raw.dual_residual, raw.duality_gap)
+        assert residual <= tolerance
+        assert not np.array_equal(raw.x, finished.x)
+        np.testing.assert_allclose(raw.x, finished.x, atol=1e-5)
+        # The active set is the same, and so is the linear system of the derivative.
+        np.testing.assert_allclose(raw.vjp(x_bar).q, finished.vjp(x_bar).q, rtol=1e-6, atol=1e-8)
+
+
 def test_fills_in_as_dense_as_it_may() -> None:
     rng = np.random.default_rng(0)
     n = 300
