@@ -30,6 +30,8 @@ constexpr double degenerate_margin = 1e-9;
 constexpr double interior_target = 1e-10;  // of the interior point, before the finish
 constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite convex; its largest entry is 1
 constexpr double no_curvature = 1e-8;  // below minus this P curves downwards
+constexpr double early_tolerance = 1e-8;  // of a finish before the interior point is done
+constexpr double clearly_better = 0.1;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
@@ -116,7 +118,9 @@ class Solver {
     auto outcome = settings_.finish ? engine.run_until_separated(target) : engine.run(target);
     if (outcome == InteriorOutcome::Separated) {
       solution_.iterations = engine.iterations();
-      if (try_finish(engine.point(), engine.system())) return solution_;
+      // Demanding whatever the tolerance: the active set must not depend on it.
+      if (try_finish(engine.point(), engine.system(), std::min(early_tolerance, settings_.tolerance)))
+        return solution_;
       outcome = engine.run(target);
     }
     const Point point = engine.point();
@@ -128,13 +132,29 @@ class Solver {
       return solution_;
     if (settings_.finish && try_finish(point, used)) return solution_;
     accept(point);
-    if (residuals_.below(settings_.tolerance)) return keep_point(point, Status::Solved, used);
+    if (residuals_.below(settings_.tolerance)) {
+      // Without a finish the active set is a guess, and derivatives with it.
+      if (settings_.finish && !limited_by_user() && solved_carefully(false)) return solution_;
+      accept(point);
+      return keep_point(point, Status::Solved, used);
+    }
     if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
-    if (no_solution_proved() || (!limited_by_user() && solved_carefully())) return solution_;
-    accept(point);
-    return keep_point(
+    if (no_solution_proved() || (!limited_by_user() && solved_carefully(true))) return solution_;
+    return keep_best(
         point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations : Status::NumericalError,
         used);
+  }
+
+  /// Nothing was precise enough: the engine's point, or that of a finish, whichever is closer.
+  Solution<M> keep_best(const Point& point, Status status, AugmentedSystem<M>& system) {
+    accept(point);
+    if (!rejected_ || !(rejected_->error < residuals_.worst())) return keep_point(point, status, system);
+    program_ = rejected_->program;
+    accept(rejected_->finished.point);
+    solution_.status = status;
+    solution_.linearisation = rejected_->finished.linearisation;
+    describe(rejected_->finished.point);
+    return solution_;
   }
 
   /// A search for proofs of their own, where the engine neither solved nor found one on its way.
@@ -159,7 +179,7 @@ class Solver {
   }
 
   /// The point of another way, judged like any other; its derivatives are taken in the scaling that found it.
-  bool solved_carefully() {
+  bool solved_carefully(bool unfinished_too) {
     const CarefulPoints found = solve_carefully(sparse_program(user_), for_the_time_left());
     solution_.iterations += found.iterations;
     const auto usual =
@@ -167,14 +187,27 @@ class Solver {
     AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
     for (const Point& user_point : found.points) {
       const Point point = program_->from_user(user_point);
-      if (settings_.finish && try_finish(point, system)) return true;
+      if (settings_.finish && try_finish(point, system)) {
+        keep_known_derivatives();
+        return true;
+      }
       accept(point);
-      if (!residuals_.below(settings_.tolerance)) continue;
+      if (!unfinished_too || !residuals_.below(settings_.tolerance)) continue;
       (void)keep_point(point, Status::Solved, system);
       return true;
     }
     program_ = usual;
     return false;
+  }
+
+  /// Derivatives depend on the active set alone: those of a first finish serve where the set is the same, and
+  /// so do not depend on the tolerance that made another try necessary.
+  void keep_known_derivatives() {
+    if (!rejected_) return;
+    const auto& known = rejected_->finished.linearisation;
+    const ActiveSet before = known->active();
+    const ActiveSet now = solution_.linearisation->active();
+    if (before.z == now.z && before.box == now.box) solution_.linearisation = known;
   }
 
   Solution<M> keep_point(const Point& scaled_point, Status status, AugmentedSystem<M>& system) {
@@ -204,12 +237,18 @@ class Solver {
     }
   }
 
-  /// The finish's point, if its residuals, from the user's data, are below tolerance.
   bool try_finish(const Point& start, AugmentedSystem<M>& system) {
+    return try_finish(start, system, settings_.tolerance);
+  }
+
+  /// The finish's point, if its residuals, from the user's data, are below tolerance.
+  bool try_finish(const Point& start, AugmentedSystem<M>& system, double tolerance) {
     auto finished = finish(program_, start, settings_.gradient_tolerance, system);
     if (!finished) return false;
     accept(finished->point);
-    if (!residuals_.below(settings_.tolerance)) {
+    if (!residuals_.below(tolerance)) {
+      if (!rejected_ || residuals_.worst() < clearly_better * rejected_->error)
+        rejected_ = {.finished = std::move(*finished), .program = program_, .error = residuals_.worst()};
       system = AugmentedSystem<M>(program_->qp.P, program_->qp.A, program_->qp.G);  // it was given away
       return false;
     }
@@ -307,11 +346,19 @@ class Solver {
   }
 
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  /// A finish whose residuals were not below tolerance.
+  struct Rejected {
+    Finished<M> finished;
+    std::shared_ptr<const ScaledProgram<M>> program;  // in whose units it is
+    double error;
+  };
+
   const Settings& settings_;
   QuadraticProgram<M> user_;
   std::shared_ptr<const ScaledProgram<M>> program_;
   Solution<M> solution_;
   Residuals residuals_;
+  std::optional<Rejected> rejected_;
 };
 
 }  // namespace

@@ -36,8 +36,8 @@ _REPORT: dict[str, type] = {
     "margin": np.float64,
 }
 
-# Stopped early still leaves a point to differentiate at; the other failures do not.
-_DIFFERENTIABLE = (Status.SOLVED, Status.MAX_ITERATIONS, Status.TIME_LIMIT)
+# Stopped early, or not precise enough, still leaves a point to differentiate at; the other failures do not.
+_DIFFERENTIABLE = (Status.SOLVED, Status.MAX_ITERATIONS, Status.TIME_LIMIT, Status.NUMERICAL_ERROR)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,19 @@ namespace {
 constexpr int max_set_changes = 12;
 constexpr int max_idle = 2;            // changes of the set without fewer wrong signs
 constexpr double good_enough = 1e-12;  // relative residual that no other sigma need improve
+constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 3, .patience = 1};
 
 RoundLimits limits(double gradient_tolerance) {
-  return {.tolerance = gradient_tolerance, .max_rounds = 20, .patience = 3};
+  return {.tolerance = gradient_tolerance, .max_rounds = 20, .patience = 3, .flat_rounds = 2};
+}
+
+/// The factor may have become a better one than that which found the point.
+template <Matrix M>
+void polish(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
+            Point& point) {
+  PointBlock t{.x = point.x, .y = point.y, .z = point.z, .z_box = point.z_box};
+  alternating_rounds(qp, system, S, data_of(qp, S), t, to_machine_precision);
+  if (t.x.allFinite()) point = {.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
 }
 
 /// The linearisation on S, or, where derivatives are a matter of convention, on what stands for it; there the
@@ -24,8 +34,11 @@ Finished<M> settled(const std::shared_ptr<const ScaledProgram<M>>& program, Poin
                     double gradient_tolerance, AugmentedSystem<M>& system) {
   const auto& qp = program->qp;
   const RoundLimits rounds = limits(gradient_tolerance);
-  if (has_weak_rows(qp, point, S) || !independent_with_any(qp, S, rounds, system))
+  if (has_weak_rows(qp, point, S) || !independent_with_any(qp, S, rounds, system)) {
     settle_degenerate(qp, point, S, system);
+  } else {
+    polish(qp, S, system, point);
+  }
   return {point, std::make_shared<RoundsLinearisation<M>>(program, std::move(system), std::move(S), rounds)};
 }
 

@@ -19,11 +19,23 @@ PointBlock zeros_like(const PointBlock& v) {
 }  // namespace
 
 template <Matrix M>
+RoundsLinearisation<M>::RoundsLinearisation(std::shared_ptr<const ScaledProgram<M>> program,
+                                            AugmentedSystem<M> system, ActiveSet set, RoundLimits limits)
+    : program_(std::move(program)),
+      system_(std::move(system)),
+      set_(std::move(set)),
+      limits_(limits),
+      regular_(unique_x(program_->qp, set_, system_, limits_)),
+      independent_(independent_rows(program_->qp, set_, system_, limits_)) {}
+
+template <Matrix M>
 typename RoundsLinearisation<M>::Counted RoundsLinearisation<M>::solve_counted(
     const PointBlock& right_side) const {
   PointBlock b = program_->right_side_from_user(right_side);
   PointBlock t = zeros_like(b);
-  const RoundReport report = alternating_rounds(program_->qp, system_, set_, b, t, limits_);
+  RoundLimits first = limits_;
+  if (!regular_ && first.flat_rounds > 0) first.max_rounds = first.flat_rounds;
+  const RoundReport report = alternating_rounds(program_->qp, system_, set_, b, t, first);
   int rounds = report.rounds;
   if (!(report.residual <= std::max(inconsistent, limits_.tolerance))) {
     b.x += report.remainder.x;
@@ -44,16 +56,6 @@ PointBlock RoundsLinearisation<M>::solve(const PointBlock& right_side) const {
 template <Matrix M>
 int RoundsLinearisation<M>::rounds(const PointBlock& right_side) const {
   return solve_counted(right_side).rounds;
-}
-
-template <Matrix M>
-bool RoundsLinearisation<M>::regular() const {
-  return unique_x(program_->qp, set_, system_, limits_);
-}
-
-template <Matrix M>
-bool RoundsLinearisation<M>::independent() const {
-  return independent_rows(program_->qp, set_, system_, limits_);
 }
 
 template <Matrix M>

@@ -39,13 +39,12 @@ template <Matrix M>
 class RoundsLinearisation final : public Linearisation<M> {
  public:
   RoundsLinearisation(std::shared_ptr<const ScaledProgram<M>> program, AugmentedSystem<M> system,
-                      ActiveSet set, RoundLimits limits)
-      : program_(std::move(program)), system_(std::move(system)), set_(std::move(set)), limits_(limits) {}
+                      ActiveSet set, RoundLimits limits);
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override;
   [[nodiscard]] int rounds(const PointBlock& right_side) const override;
-  [[nodiscard]] bool regular() const override;
-  [[nodiscard]] bool independent() const override;
+  [[nodiscard]] bool regular() const override { return regular_; }
+  [[nodiscard]] bool independent() const override { return independent_; }
   [[nodiscard]] ActiveSet active() const override;
 
  private:
@@ -59,6 +58,7 @@ class RoundsLinearisation final : public Linearisation<M> {
   AugmentedSystem<M> system_;
   ActiveSet set_;
   RoundLimits limits_;
+  bool regular_, independent_;
 };
 
 extern template class RoundsLinearisation<DenseMatrix>;

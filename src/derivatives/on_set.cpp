@@ -166,7 +166,10 @@ bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S, const Augmented
               const RoundLimits& limits) {
   PointBlock right_side = zeros(qp, 1);
   right_side.x = generic_block(qp.n(), 1);
-  return rounds_from_zero(qp, S, system, right_side, limits).residual <= inconsistent;  // (A4)
+  RoundLimits until_met = limits;
+  until_met.tolerance = inconsistent;
+  PointBlock t = zeros(qp, 1);
+  return alternating_rounds(qp, system, S, right_side, t, until_met).residual <= inconsistent;  // (A4)
 }
 
 DenseMatrix generic_block(Index rows, Index columns) {
