@@ -34,12 +34,11 @@ Finished<M> settled(const std::shared_ptr<const ScaledProgram<M>>& program, Poin
                     double gradient_tolerance, AugmentedSystem<M>& system) {
   const auto& qp = program->qp;
   const RoundLimits rounds = limits(gradient_tolerance);
-  if (has_weak_rows(qp, point, S) || !independent_with_any(qp, S, rounds, system)) {
-    settle_degenerate(qp, point, S, system);
-  } else {
-    polish(qp, S, system, point);
-  }
-  return {point, std::make_shared<RoundsLinearisation<M>>(program, std::move(system), std::move(S), rounds)};
+  const Rows rows = has_weak_rows(qp, point, S) ? Rows::Dependent : rows_with_any(qp, S, rounds, system);
+  if (rows == Rows::Dependent) settle_degenerate(qp, point, S, system);
+  if (rows == Rows::NearlyDependent) polish(qp, S, system, point);
+  return {point, std::make_shared<RoundsLinearisation<M>>(program, std::move(system), std::move(S), rounds,
+                                                          rows != Rows::Dependent)};
 }
 
 }  // namespace

@@ -20,13 +20,14 @@ PointBlock zeros_like(const PointBlock& v) {
 
 template <Matrix M>
 RoundsLinearisation<M>::RoundsLinearisation(std::shared_ptr<const ScaledProgram<M>> program,
-                                            AugmentedSystem<M> system, ActiveSet set, RoundLimits limits)
+                                            AugmentedSystem<M> system, ActiveSet set, RoundLimits limits,
+                                            bool known_independent)
     : program_(std::move(program)),
       system_(std::move(system)),
       set_(std::move(set)),
       limits_(limits),
       regular_(unique_x(program_->qp, set_, system_, limits_)),
-      independent_(independent_rows(program_->qp, set_, system_, limits_)) {}
+      independent_(known_independent || independent_rows(program_->qp, set_, system_, limits_)) {}
 
 template <Matrix M>
 typename RoundsLinearisation<M>::Counted RoundsLinearisation<M>::solve_counted(

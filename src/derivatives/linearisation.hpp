@@ -38,8 +38,9 @@ class Linearisation {
 template <Matrix M>
 class RoundsLinearisation final : public Linearisation<M> {
  public:
+  /// `known_independent`: the active rows are known to be.
   RoundsLinearisation(std::shared_ptr<const ScaledProgram<M>> program, AugmentedSystem<M> system,
-                      ActiveSet set, RoundLimits limits);
+                      ActiveSet set, RoundLimits limits, bool known_independent = false);
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override;
   [[nodiscard]] int rounds(const PointBlock& right_side) const override;

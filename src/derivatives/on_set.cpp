@@ -145,20 +145,21 @@ bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S, const A
 }
 
 template <Matrix M>
-bool independent_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const RoundLimits& limits,
-                          AugmentedSystem<M>& system) {
+Rows rows_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const RoundLimits& limits,
+                   AugmentedSystem<M>& system) {
   const PointBlock right_side = generic_limits(qp, S);
   const auto quick = [&](const RoundReport& report) {
     return report.residual <= inconsistent && report.rounds <= few_rounds;
   };
   const RoundReport first = rounds_from_zero(qp, S, system, right_side, limits);
-  if (quick(first)) return true;
+  if (quick(first)) return Rows::Independent;
   for (const Attempt& attempt : RoundPenalty<M>::attempts)
     if (attempt.row > RoundPenalty<M>::attempts[0].row &&
         system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) &&
         quick(rounds_from_zero(qp, S, system, right_side, limits)))
-      return true;
-  return first.residual <= inconsistent && factorise_on(qp, S, system);
+      return Rows::NearlyDependent;
+  const bool solvable = first.residual <= inconsistent && factorise_on(qp, S, system);
+  return solvable ? Rows::NearlyDependent : Rows::Dependent;
 }
 
 template <Matrix M>
@@ -196,10 +197,10 @@ template bool independent_rows(const QuadraticProgram<DenseMatrix>&, const Activ
                                const RoundLimits&);
 template bool independent_rows(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,
                                const RoundLimits&);
-template bool independent_with_any(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const RoundLimits&,
-                                   DenseSystem&);
-template bool independent_with_any(const QuadraticProgram<SparseMatrix>&, const ActiveSet&,
-                                   const RoundLimits&, SparseSystem&);
+template Rows rows_with_any(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const RoundLimits&,
+                            DenseSystem&);
+template Rows rows_with_any(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const RoundLimits&,
+                            SparseSystem&);
 template bool unique_x(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const DenseSystem&,
                        const RoundLimits&);
 template bool unique_x(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,

@@ -32,11 +32,13 @@ template <Matrix M>
 [[nodiscard]] bool independent_rows(const QuadraticProgram<M>& qp, const ActiveSet& S,
                                     const AugmentedSystem<M>& system, const RoundLimits& limits);
 
+enum class Rows { Independent, NearlyDependent, Dependent };
+
 /// The same, asked again with larger penalties where rounds are slow or lead nowhere: along rows that are
-/// nearly dependent both look alike. If true, `system` has a factor with which they are not.
+/// nearly dependent both look alike. Then `system` gets a factor with which they are not.
 template <Matrix M>
-[[nodiscard]] bool independent_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S,
-                                        const RoundLimits& limits, AugmentedSystem<M>& system);
+[[nodiscard]] Rows rows_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const RoundLimits& limits,
+                                 AugmentedSystem<M>& system);
 
 /// Whether (A2) has a solution for a generic gradient, so that x is unique (A4).
 template <Matrix M>
