@@ -67,6 +67,10 @@ class SparseBatch:
         return {name: self.problem.layout.sizes[size] for name, size in POINT.items()}
 
     def _gathered(self, name: str, kind: type, shape: tuple[int, ...]) -> NDArray[Any]:
+        alone = self.natives.get(()) if self.problem.batch == () else None
+        if alone is not None:
+            value = getattr(alone, name)
+            return np.array(int(value) if name == "status" else value, dtype=kind)
         unsolved: dict[str, Any] = {"status": Status.INVALID_DATA, "iterations": 0}
         filler = unsolved.get(name, np.nan if kind is np.float64 else False)
         values: NDArray[Any] = np.full((*self.problem.batch, *shape), filler, dtype=kind)
