@@ -51,7 +51,7 @@ class RoundsLinearisation final : public Linearisation<M> {
  private:
   struct Counted {
     PointBlock t;  // in scaled units
-    int rounds;
+    int rounds = 0;
   };
   [[nodiscard]] Counted solve_counted(const PointBlock& right_side) const;
 

@@ -8,9 +8,9 @@
 namespace altdiff::detail {
 
 struct RoundLimits {
-  double tolerance;  ///< of the relative residual (R4); one round more is made once it is met
-  int max_rounds;
-  int patience;  ///< rounds without progress before giving up
+  double tolerance = 0;  ///< of the relative residual (R4); one round more is made once it is met
+  int max_rounds = 0;
+  int patience = 0;  ///< rounds without progress before giving up
   /// Where x is not unique: rounds after which what is left of the right-hand side counts as what no solution
   /// can meet; 0: after `patience`. Directions in which P is flatter than sigma count as flat.
   int flat_rounds = 0;

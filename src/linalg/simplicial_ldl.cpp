@@ -43,7 +43,7 @@ SimplicialPattern::SimplicialPattern(const SparseMatrix& upper_triangle, const E
   }
 }
 
-void SimplicialLdl::take_memory(const Pattern& pattern) {
+SimplicialLdl::SimplicialLdl(const Pattern& pattern) {
   const std::size_t n = pattern.starts.size() - 1;
   values_.resize(pattern.upper.rows.size());
   L_.resize(pattern.rows.size());
@@ -54,7 +54,6 @@ void SimplicialLdl::take_memory(const Pattern& pattern) {
 
 bool SimplicialLdl::factorise(const Pattern& pattern, const Elimination& order, const double* values,
                               Index positive) {
-  take_memory(pattern);
   const PermutedTriangle& upper = pattern.upper;
   for (std::size_t e = 0; e < upper.slot.size(); ++e) values_[at(upper.slot[e])] = values[e];
   std::ranges::copy(std::span(pattern.starts).first(filled_.size()), filled_.begin());

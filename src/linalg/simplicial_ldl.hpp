@@ -18,14 +18,14 @@ class SimplicialLdl {
  public:
   using Pattern = SimplicialPattern;
 
+  explicit SimplicialLdl(const Pattern& pattern);  ///< takes all the memory that it will need
+
   [[nodiscard]] bool factorise(const Pattern& pattern, const Elimination& order, const double* values,
                                Index positive);
   /// In the new order, in place.
   void solve(const Pattern& pattern, double* v) const;
 
  private:
-  void take_memory(const Pattern& pattern);
-
   std::vector<double> values_;         // of the permuted triangle
   std::vector<double> L_, D_inverse_;  // of L as in the pattern
   std::vector<int> filled_;            // entries that each column of L has so far

@@ -12,6 +12,11 @@ std::variant<SimplicialPattern, SupernodalPattern> make_pattern(const SparseMatr
   return SupernodalPattern(upper, order);
 }
 
+std::variant<SimplicialLdl, SupernodalLdl> make_factor(const LdlPattern& pattern) {
+  if (const auto* by_rows = std::get_if<SimplicialPattern>(&pattern.factor)) return SimplicialLdl(*by_rows);
+  return SupernodalLdl(std::get<SupernodalPattern>(pattern.factor));
+}
+
 template <class Factor>
 const typename Factor::Pattern& pattern_for(const Factor&, const LdlPattern& pattern) {
   return std::get<typename Factor::Pattern>(pattern.factor);
@@ -21,9 +26,8 @@ const typename Factor::Pattern& pattern_for(const Factor&, const LdlPattern& pat
 
 LdlPattern::LdlPattern(const SparseMatrix& upper) : order(upper), factor(make_pattern(upper, order)) {}
 
-SparseLdl::SparseLdl(std::shared_ptr<const LdlPattern> pattern) : pattern_(std::move(pattern)) {
-  if (std::holds_alternative<SupernodalPattern>(pattern_->factor)) factor_.emplace<SupernodalLdl>();
-}
+SparseLdl::SparseLdl(std::shared_ptr<const LdlPattern> pattern)
+    : pattern_(std::move(pattern)), factor_(make_factor(*pattern_)) {}
 
 bool SparseLdl::factorise(const double* values, Index positive) {
   return std::visit(

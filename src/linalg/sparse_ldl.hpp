@@ -20,7 +20,7 @@ struct LdlPattern {
 };
 
 /// L D L' of a symmetric quasi-definite matrix, without pivoting, in a fill-reducing order. Takes its memory
-/// in the first call of `factorise`, and none after that.
+/// in the constructor, and none after that.
 class SparseLdl {
  public:
   explicit SparseLdl(std::shared_ptr<const LdlPattern> pattern);

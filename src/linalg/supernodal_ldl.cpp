@@ -165,7 +165,7 @@ bool SupernodalLdl::eliminate(const Supernode& node, Index positive, const Elimi
   return true;
 }
 
-void SupernodalLdl::take_memory(const Pattern& pattern) {
+SupernodalLdl::SupernodalLdl(const Pattern& pattern) {
   values_.resize(pattern.lower.rows.size());
   D_.resize(pattern.lower.starts.size() - 1);
   L_.resize(at(pattern.entries));
@@ -176,7 +176,6 @@ void SupernodalLdl::take_memory(const Pattern& pattern) {
 
 bool SupernodalLdl::factorise(const Pattern& pattern, const Elimination& order, const double* values,
                               Index positive) {
-  take_memory(pattern);
   const PermutedTriangle& lower = pattern.lower;
   for (std::size_t e = 0; e < lower.slot.size(); ++e) values_[at(lower.slot[e])] = values[e];
   double* top = updates_.data();

@@ -39,6 +39,8 @@ class SupernodalLdl {
  public:
   using Pattern = SupernodalPattern;
 
+  explicit SupernodalLdl(const Pattern& pattern);  ///< takes all the memory that it will need
+
   [[nodiscard]] bool factorise(const Pattern& pattern, const Elimination& order, const double* values,
                                Index positive);
   /// In the new order, in place.
@@ -46,7 +48,6 @@ class SupernodalLdl {
 
  private:
   using Supernode = SupernodalPattern::Supernode;
-  void take_memory(const Pattern& pattern);
   [[nodiscard]] bool eliminate(const Supernode& node, Index positive, const Elimination& order,
                                double* front);
 
