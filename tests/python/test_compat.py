@@ -70,6 +70,55 @@ def test_proxsuite_satisfies_its_optimality_conditions(batch: int) -> None:
     assert (nus < -0.1).any()
 
 
+def infeasible(seed: int) -> list[Any]:
+    """Two instances, the first without and the second with a feasible x; rows in general position."""
+    generator = torch.Generator().manual_seed(seed)
+    A, G = (torch.randn(rows, 3, generator=generator, dtype=torch.float64) for rows in (2, 5))
+    Q, p = torch.eye(3, dtype=torch.float64), torch.randn(3, generator=generator, dtype=torch.float64)
+    b = torch.zeros(2, dtype=torch.float64)
+    low = torch.tensor([[1.0, 1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, -1.0, -2.0]], dtype=torch.float64)
+    return [v.requires_grad_() for v in (Q, p, A, b, G, low, (low + 2).detach())]
+
+
+def test_the_closest_feasible_problem_moves_the_limits_as_little_as_possible() -> None:
+    arguments = infeasible(1)
+    Q, p, A, b, G, low, u = arguments
+    with pytest.raises(altdiff.SolveError):
+        proxsuite.QPFunction()(*arguments)
+    x, lams, nus, s_e, s_i = proxsuite.QPFunction(structural_feasibility=False)(*arguments)
+    assert (x @ A.T - b - s_e).abs().max() < 1e-9
+    Gx = x @ G.T
+    assert (Gx - u - s_i.clamp(min=0)).max() < 1e-9
+    assert (low + s_i.clamp(max=0) - Gx).max() < 1e-9
+    assert (x @ Q + p + lams @ A + nus @ G).abs().max() < 1e-8
+    # The smallest shift: its gradient with respect to x, by the rows that it moves, is zero.
+    assert s_e[0].norm() + s_i[0].norm() > 0.1
+    assert (s_e @ A + s_i @ G).abs().max() < 1e-8
+    exact = proxsuite.QPFunction()(*arguments[:5], low[1], u[1])
+    assert torch.allclose(x[1], exact[0][0], rtol=0, atol=1e-12)
+    assert not s_e[1].any()
+    assert not s_i[1].any()
+
+
+def test_the_closest_feasible_problem_satisfies_gradcheck() -> None:
+    function = proxsuite.QPFunction(structural_feasibility=False)
+
+    def primal(*values: Any) -> Any:
+        x, _, _, s_e, s_i = function(*values)
+        return x, s_e, s_i
+
+    assert torch.autograd.gradcheck(primal, infeasible(2), eps=1e-6, atol=1e-5, rtol=1e-4)
+
+
+def test_the_closest_feasible_problem_leaves_other_failures_to_the_policy() -> None:
+    Q, p, A, b, G, low, u = infeasible(3)
+    unbounded = [torch.zeros_like(Q), p, EMPTY, EMPTY, G[:1], low[:, :1], u[:, :1]]
+    with pytest.raises(altdiff.SolveError, match="DUAL_INFEASIBLE"):
+        proxsuite.QPFunction(structural_feasibility=False)(*unbounded)
+    x, *_ = proxsuite.QPFunction(structural_feasibility=False, on_failure="nan")(*unbounded)
+    assert x.isnan().all()
+
+
 @pytest.mark.parametrize("infinity", [1e20, 1e30, float("inf")])
 def test_proxsuite_takes_large_limits_for_none(infinity: float) -> None:
     *first, low, u = two_sided(6)
@@ -115,8 +164,8 @@ def test_options_of_other_algorithms_are_accepted_in_their_order(capfd: pytest.C
     assert torch.equal(function(*arguments), expected)
     limits = two_sided(10)
     assert torch.equal(
-        proxsuite.QPFunction(1e-7, 50, 1e-3, 1e-5, 1e-5, True, True)(*limits).zhats,
-        proxsuite.QPFunction()(*limits).zhats,
+        proxsuite.QPFunction(1e-7, 50, 1e-3, 1e-5, 1e-5, True, True)(*limits)[0],
+        proxsuite.QPFunction()(*limits)[0],
     )
     assert capfd.readouterr().out == ""
 
@@ -153,7 +202,12 @@ def test_an_instance_without_solution_is_an_error_or_marked() -> None:
 @pytest.mark.parametrize(
     ("position", "value", "kind", "message"),
     [
-        (1, torch.zeros(4), ValueError, r"p must have shape \(n,\) or \(B, n\), got \(4,\): Q says that n = 5"),
+        (
+            1,
+            torch.zeros(4),
+            ValueError,
+            r"p must have shape \(n,\) or \(B, n\), got \(4,\): Q says that n = 5",
+        ),
         (2, torch.zeros(2, 2, 4, 5), ValueError, r"G must have shape \(m, n\) or \(B, m, n\), got"),
         (3, EMPTY, ValueError, "h is empty, but G is given"),
         (4, np.zeros((2, 5)), TypeError, "A must be a tensor, got ndarray"),

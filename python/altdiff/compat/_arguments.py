@@ -39,7 +39,9 @@ def read(arguments: Mapping[str, Any], dimensions: Mapping[str, str]) -> Given:
             continue
         _check(name, value, letters, sizes)
         values[name] = value.cpu()
-    shared = frozenset(name for name, v in values.items() if v is not None and v.ndim == len(dimensions[name]))
+    shared = frozenset(
+        name for name, v in values.items() if v is not None and v.ndim == len(dimensions[name])
+    )
     batched = [v.shape[0] for name, v in values.items() if v is not None and name not in shared]
     # One instance is broadcast to the others, as everywhere.
     batch = next((size for size in batched if size != 1), 1)

@@ -6,11 +6,10 @@ minimise 1/2 x'Qx + p'x subject to A x = b, l <= G x <= u
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
-from altdiff.compat._arguments import check_pairs, read, tolerance_of
+from altdiff.compat._arguments import Given, check_pairs, read, tolerance_of
+from altdiff.compat._closest import Program, solve_closest
 from altdiff.torch import QPLayer
 
 __all__ = ["QPFunction"]
@@ -29,7 +28,10 @@ class QPFunction:
     - `eps` loosens the tolerance where it is above 1e-8.
     - `maxIter`, `eps_backward`, `rho_backward`, `mu_backward` and `omp_parallel` tune proxsuite's algorithm, and
       change nothing here: gradients are exact, and batches run on several threads.
-    - `structural_feasibility=False`, the closest feasible problem, is not available.
+    - `structural_feasibility=False` solves the closest feasible problem, A x = b + s_e and
+      l <= G x - s_i <= u with the smallest |s_e|^2 + |s_i|^2, and returns (zhats, lams, nus, s_e, s_i). Where a
+      limit had to move, the multipliers are not unique: these are the least, proxsuite's grow with its
+      iterations.
     - `on_failure` is that of `altdiff.torch.QPLayer`. proxsuite returns its last iterate instead.
     """
 
@@ -45,11 +47,7 @@ class QPFunction:
         *,
         on_failure: str = "raise",
     ) -> None:
-        if not structural_feasibility:
-            raise NotImplementedError(
-                "structural_feasibility=False (the closest feasible problem) is not available: soften the "
-                "constraints with slack variables, or pass on_failure='nan' and leave those instances out"
-            )
+        self.structural_feasibility = structural_feasibility
         self.layer = QPLayer(on_failure, tolerance=tolerance_of(eps))
 
     def __call__(
@@ -61,27 +59,47 @@ class QPFunction:
         G: torch.Tensor,
         l: torch.Tensor,  # noqa: E741 - the name that proxsuite uses
         u: torch.Tensor,
-    ) -> Answer:
-        """x (B, n), the multipliers of A x = b (B, p), and those of G x (B, m), positive at u, negative at l."""
+    ) -> tuple[torch.Tensor, ...]:
+        """x (B, n), the multipliers of A x = b (B, p), and those of G x (B, m), positive at u, negative at l.
+
+        With `structural_feasibility=False` also s_e (B, p) and s_i (B, m).
+        """
         given = read({"Q": Q, "p": p, "A": A, "b": b, "G": G, "l": l, "u": u}, _DIMENSIONS)
         check_pairs(given, ("A", "b"), ("G", "l", "u"))
-        Q_, p_, A_, b_, G_, l_, u_ = given.values.values()
-        rows = limits = None
-        if G_ is not None and l_ is not None and u_ is not None:
-            rows = torch.cat([G_, -G_], dim=-2)
-            limits = torch.cat(torch.broadcast_tensors(_upper(u_), _upper(-l_)), dim=-1)
-        solution = self.layer.solve(Q_, p_, rows, limits, A_, b_)
-        m = solution.z.shape[-1] // 2
-        parts = (solution.x, solution.y, solution.z[..., :m] - solution.z[..., m:])
-        return Answer(*((part[None] if given.unbatched else part).to(Q.device) for part in parts))
+        program = _one_sided(given)
+        m = program.h.shape[-1] // 2
+        if self.structural_feasibility:
+            solution = self.layer.solve(*program)
+            parts = (solution.x, solution.y, _difference(solution.z, m))
+        else:
+            x, y, z, s_e, s_i = solve_closest(self.layer, program)
+            parts = (x, y, _difference(z, m), s_e, _difference(s_i, m))
+        return tuple(part.to(Q.device) for part in parts)
 
 
-class Answer(NamedTuple):
-    """What a call returns, a tuple as in proxsuite."""
+def _one_sided(given: Given) -> Program:
+    """As altdiff takes it: the rows at u, then those at l; always with a batch dimension."""
+    Q, p, A, b, G, l, u = given.values.values()  # noqa: E741
+    assert Q is not None
+    assert p is not None
+    n = Q.shape[-1]
+    none, no_rows = p.new_zeros(0), p.new_zeros(0, n)
+    rows, limits = no_rows, none
+    if G is not None and l is not None and u is not None:
+        rows = torch.cat([G, -G], dim=-2)
+        limits = torch.cat(torch.broadcast_tensors(_upper(u), _upper(-l)), dim=-1)
+    return Program(
+        Q,
+        p[None] if given.unbatched else p,
+        rows,
+        limits,
+        no_rows if A is None else A,
+        none if b is None else b,
+    )
 
-    zhats: torch.Tensor
-    lams: torch.Tensor
-    nus: torch.Tensor
+
+def _difference(values: torch.Tensor, m: int) -> torch.Tensor:
+    return values[..., :m] - values[..., m:]
 
 
 def _upper(limits: torch.Tensor) -> torch.Tensor:
