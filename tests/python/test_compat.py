@@ -84,7 +84,7 @@ def test_the_closest_feasible_problem_moves_the_limits_as_little_as_possible() -
     arguments = infeasible(1)
     Q, p, A, b, G, low, u = arguments
     with pytest.raises(altdiff.SolveError):
-        proxsuite.QPFunction()(*arguments)
+        proxsuite.QPFunction()(Q, p, A, b, G, low, u)
     x, lams, nus, s_e, s_i = proxsuite.QPFunction(structural_feasibility=False)(*arguments)
     assert (x @ A.T - b - s_e).abs().max() < 1e-9
     Gx = x @ G.T
@@ -94,7 +94,7 @@ def test_the_closest_feasible_problem_moves_the_limits_as_little_as_possible() -
     # The smallest shift: its gradient with respect to x, by the rows that it moves, is zero.
     assert s_e[0].norm() + s_i[0].norm() > 0.1
     assert (s_e @ A + s_i @ G).abs().max() < 1e-8
-    exact = proxsuite.QPFunction()(*arguments[:5], low[1], u[1])
+    exact = proxsuite.QPFunction()(Q, p, A, b, G, low[1], u[1])
     assert torch.allclose(x[1], exact[0][0], rtol=0, atol=1e-12)
     assert not s_e[1].any()
     assert not s_i[1].any()
@@ -111,8 +111,8 @@ def test_the_closest_feasible_problem_satisfies_gradcheck() -> None:
 
 
 def test_the_closest_feasible_problem_leaves_other_failures_to_the_policy() -> None:
-    Q, p, A, b, G, low, u = infeasible(3)
-    unbounded = [torch.zeros_like(Q), p, EMPTY, EMPTY, G[:1], low[:, :1], u[:, :1]]
+    Q, p, _, _, G, low, u = infeasible(3)
+    unbounded: list[Any] = [torch.zeros_like(Q), p, EMPTY, EMPTY, G[:1], low[:, :1], u[:, :1]]
     with pytest.raises(altdiff.SolveError, match="DUAL_INFEASIBLE"):
         proxsuite.QPFunction(structural_feasibility=False)(*unbounded)
     x, *_ = proxsuite.QPFunction(structural_feasibility=False, on_failure="nan")(*unbounded)
@@ -121,10 +121,10 @@ def test_the_closest_feasible_problem_leaves_other_failures_to_the_policy() -> N
 
 @pytest.mark.parametrize("infinity", [1e20, 1e30, float("inf")])
 def test_proxsuite_takes_large_limits_for_none(infinity: float) -> None:
-    *first, low, u = two_sided(6)
-    expected = proxsuite.QPFunction()(*first, low, u)
+    Q, p, A, b, G, low, u = two_sided(6)
+    expected = proxsuite.QPFunction()(Q, p, A, b, G, low, u)
     low = torch.where(low <= -1e20, -infinity, low.detach())
-    for ours, theirs in zip(proxsuite.QPFunction()(*first, low, u), expected, strict=True):
+    for ours, theirs in zip(proxsuite.QPFunction()(Q, p, A, b, G, low, u), expected, strict=True):
         assert torch.equal(ours, theirs)
 
 
@@ -147,8 +147,8 @@ def test_a_batch_of_zero_instances_is_answered() -> None:
     arguments[1] = torch.zeros(0, 5, dtype=torch.float64, requires_grad=True)
     x = qpth.QPFunction()(*arguments)
     assert x.shape == (0, 5)
-    x.sum().backward()
-    assert not arguments[0].grad.any()
+    gradient, *_ = torch.autograd.grad(x.sum(), arguments)
+    assert torch.equal(gradient, torch.zeros(5, 5, dtype=torch.float64))
 
 
 def test_the_type_is_that_of_the_tensors() -> None:

@@ -96,9 +96,8 @@ def test_proxsuite_gives_the_same_where_the_problem_is_infeasible() -> None:
     theirs = their_proxsuite()
     Q, p, A, b, G, low, u = two_sided(9)
     with torch.no_grad():
-        low[0] = u[0] + 1
-        u[0] += 2
         G[1] = G[0]
+        low[0], u[0] = u[1] + 1, u[1] + 2
     arguments = [Q, p, A, b, G, low, u]
     x, _, _, s_e, s_i = proxsuite.QPFunction(structural_feasibility=False)(*arguments)
     expected = theirs.QPFunction(structural_feasibility=False)(*arguments)

@@ -28,13 +28,8 @@ class Program(NamedTuple):
 
     def only(self, instances: torch.Tensor) -> Program:
         """The program with these instances; what all share stays shared."""
-        dims = (2, 1, 2, 1, 2, 1)
-        return Program(
-            *(
-                v if v.ndim == dim or v.shape[0] == 1 else v[instances]
-                for v, dim in zip(self, dims, strict=True)
-            )
-        )
+        fields = zip(self, (2, 1, 2, 1, 2, 1), strict=True)
+        return Program(*(v if v.ndim == dim or v.shape[0] == 1 else v[instances] for v, dim in fields))
 
 
 class Closest(NamedTuple):
@@ -48,7 +43,7 @@ class Closest(NamedTuple):
 
 
 def solve_closest(layer: QPLayer, program: Program) -> Closest:
-    """Every instance of a batch, each in its closest feasible form; other failures follow the layer's policy."""
+    """Every instance of a batch in its closest feasible form; other failures follow the layer's policy."""
     policy = layer.on_failure
     answer = QPLayer("nan" if policy == "raise" else policy, **layer.settings).solve(*program)
     # From here on, infeasible instances are as good as solved.

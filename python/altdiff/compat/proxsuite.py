@@ -26,12 +26,12 @@ class QPFunction:
     the batch, as in proxsuite.
 
     - `eps` loosens the tolerance where it is above 1e-8.
-    - `maxIter`, `eps_backward`, `rho_backward`, `mu_backward` and `omp_parallel` tune proxsuite's algorithm, and
-      change nothing here: gradients are exact, and batches run on several threads.
+    - `maxIter`, `eps_backward`, `rho_backward`, `mu_backward` and `omp_parallel` tune proxsuite's algorithm,
+      and change nothing here: gradients are exact, and batches run on several threads.
     - `structural_feasibility=False` solves the closest feasible problem, A x = b + s_e and
-      l <= G x - s_i <= u with the smallest |s_e|^2 + |s_i|^2, and returns (zhats, lams, nus, s_e, s_i). Where a
-      limit had to move, the multipliers are not unique: these are the least, proxsuite's grow with its
-      iterations.
+      l <= G x - s_i <= u with the smallest |s_e|^2 + |s_i|^2, and returns (zhats, lams, nus, s_e, s_i).
+      Where a limit had to move, the multipliers are not unique: these are the least, proxsuite's grow with
+      its iterations.
     - `on_failure` is that of `altdiff.torch.QPLayer`. proxsuite returns its last iterate instead.
     """
 
@@ -70,10 +70,10 @@ class QPFunction:
         m = program.h.shape[-1] // 2
         if self.structural_feasibility:
             solution = self.layer.solve(*program)
-            parts = (solution.x, solution.y, _difference(solution.z, m))
+            parts = [solution.x, solution.y, _difference(solution.z, m)]
         else:
             x, y, z, s_e, s_i = solve_closest(self.layer, program)
-            parts = (x, y, _difference(z, m), s_e, _difference(s_i, m))
+            parts = [x, y, _difference(z, m), s_e, _difference(s_i, m)]
         return tuple(part.to(Q.device) for part in parts)
 
 
@@ -86,8 +86,9 @@ def _one_sided(given: Given) -> Program:
     none, no_rows = p.new_zeros(0), p.new_zeros(0, n)
     rows, limits = no_rows, none
     if G is not None and l is not None and u is not None:
+        shape = torch.broadcast_shapes(l.shape, u.shape)  # type: ignore[no-untyped-call]
         rows = torch.cat([G, -G], dim=-2)
-        limits = torch.cat(torch.broadcast_tensors(_upper(u), _upper(-l)), dim=-1)
+        limits = torch.cat([_upper(u).expand(shape), _upper(-l).expand(shape)], dim=-1)
     return Program(
         Q,
         p[None] if given.unbatched else p,

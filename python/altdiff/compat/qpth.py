@@ -1,4 +1,5 @@
-"""qpth's `QPFunction`: write `from altdiff.compat.qpth import QPFunction` instead of `from qpth.qp import ...`.
+"""qpth's layer: write `from altdiff.compat.qpth import QPFunction` instead of
+`from qpth.qp import QPFunction`.
 
 minimise 1/2 x'Qx + p'x subject to G x <= h, A x = b
 """
@@ -43,8 +44,8 @@ class QPFunction:
     - `eps` loosens the tolerance where it is above 1e-8; `verbose` above zero is altdiff's `verbose`.
     - `notImprovedLim`, `maxIter` and `solver` tune qpth's iteration, and change nothing here.
     - `check_Q_spd` refuses a Q that is not positive definite; without it a semidefinite Q is solved too.
-    - `shared_gradient`: "mean", as in qpth, divides the gradient of an argument without batch dimension by the
-      number of instances; "sum" is the derivative of the loss.
+    - `shared_gradient`: "mean", as in qpth, divides the gradient of an argument without batch dimension by
+      the number of instances; "sum" is the derivative of the loss.
     - `on_failure` is that of `altdiff.torch.QPLayer`. qpth returns its last iterate instead.
     """
 
@@ -80,7 +81,7 @@ class QPFunction:
         check_pairs(given, ("G", "h"), ("A", "b"))
         if self.check_Q_spd:
             _check_positive_definite(Q)
-        x = self.layer(*with_shared_gradient(given, self.shared_gradient).values())
+        x: torch.Tensor = self.layer(*with_shared_gradient(given, self.shared_gradient).values())
         return (x[None] if given.unbatched else x).to(Q.device)
 
 
