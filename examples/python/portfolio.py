@@ -8,7 +8,7 @@ the layer chooses what to buy and to sell:
 
 One linear predictor has the least squared error; the other starts from it and maximises the utility of the
 decision, through the layer. Both see the same data; utilities are those of realised returns on new data. With
-`--rule linear` the predictor can express the rule, and there is nothing to gain.
+`--rule linear` the predictor can express the rule, and training for the decision loses a little.
 """
 
 from __future__ import annotations
