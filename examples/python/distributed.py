@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class Allocation(torch.nn.Module):
-    """Shares of a budget, each at most `cap`: min |x - scores|^2 subject to sum x = 1, 0 <= x <= cap."""
+    """Shares of a budget, each at most one half: sum x = 1, 0 <= x <= 1/2."""
 
     def __init__(self, inputs: int, n: int) -> None:
         super().__init__()
@@ -29,11 +29,9 @@ class Allocation(torch.nn.Module):
 
     def forward(self, u: torch.Tensor) -> torch.Tensor:
         """The shares."""
-        scores = self.scores(u)
-        one = scores.new_ones(1)
-        x: torch.Tensor = self.layer(
-            torch.diag(self.log_weights.exp()), -scores, A=one.expand(1, scores.shape[-1]), b=one, lb=0.0, ub=0.5
-        )
+        scores, one = self.scores(u), u.new_ones(1)
+        P, A = torch.diag(self.log_weights.exp()), one.expand(1, len(self.log_weights))
+        x: torch.Tensor = self.layer(P, -scores, A=A, b=one, lb=0.0, ub=0.5)
         return x
 
 

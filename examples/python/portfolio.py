@@ -1,7 +1,7 @@
 """A portfolio with a turnover limit: a predictor trained for the decision, beside one trained for its error.
 
-Returns depend on features by a cubic rule, which a linear predictor cannot express. From predicted returns mu,
-the layer chooses what to buy and to sell:
+Returns depend on features by a cubic rule, which a linear predictor cannot express. From predicted returns
+mu, the layer chooses what to buy and to sell:
 
     maximise  mu'x - risk/2 x'Sx - cost/2 |trades|^2   where   x = holdings + buy - sell
     subject to  sum buy = sum sell,  sum buy + sum sell <= turnover,  x >= 0,  buy, sell >= 0

@@ -17,6 +17,12 @@ from altdiff.torch import QPLayer
 class Polytope(torch.nn.Module):
     """The closest point of {G x <= h, sum x = total, 0 <= x <= 1}."""
 
+    eye: torch.Tensor
+    G: torch.Tensor
+    h: torch.Tensor
+    A: torch.Tensor
+    b: torch.Tensor
+
     def __init__(self, n: int, generator: torch.Generator) -> None:
         super().__init__()
         self.register_buffer("eye", torch.eye(n, dtype=torch.float64))
@@ -39,9 +45,7 @@ class Polytope(torch.nn.Module):
 
 def network(inputs: int, n: int) -> torch.nn.Sequential:
     """The network before its last layer."""
-    return torch.nn.Sequential(
-        torch.nn.Linear(inputs, 64), torch.nn.Tanh(), torch.nn.Linear(64, n)
-    ).double()
+    return torch.nn.Sequential(torch.nn.Linear(inputs, 64), torch.nn.Tanh(), torch.nn.Linear(64, n)).double()
 
 
 def train(model: torch.nn.Module, u: torch.Tensor, x: torch.Tensor, steps: int) -> None:

@@ -1,8 +1,9 @@
 """Learning constraints: the rules of 4 x 4 Sudoku from solved puzzles.
 
-The layer returns argmin 1/2 eps |x|^2 - puzzle'x subject to A x = b, x >= 0, where x and the puzzle are one-hot
-codes of the 16 cells. Nobody tells it the rules: A is learnt from the digits of solved puzzles, and b = A x0 for
-a learnt x0, so that some x is always feasible. Accuracy is measured on grids that training has never seen.
+The layer returns argmin 1/2 eps |x|^2 - puzzle'x subject to A x = b, x >= 0, where x and the puzzle are
+one-hot codes of the 16 cells. Nobody tells it the rules: A is learnt from the digits of solved puzzles, and
+b = A x0 for a learnt x0 > 0, so that some x is always feasible. Accuracy is measured on grids that training
+has never seen.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from examples.python import distributed, mpc, network_block, portfolio, projection, sudoku
 
 ROOT = Path(__file__).resolve().parents[2]
