@@ -29,8 +29,9 @@ class QPFunction:
     - `maxIter`, `eps_backward`, `rho_backward`, `mu_backward` and `omp_parallel` tune proxsuite's algorithm,
       and change nothing here: gradients are exact, and batches run on several threads.
     - `structural_feasibility=False` solves the closest feasible problem, A x = b + s_e and
-      l <= G x - s_i <= u with the smallest sum of squares, and returns (zhats, lams, nus, s_e, s_i). Where a limit had to move, the multipliers are not unique: these are the least, proxsuite's grow with
-      its iterations.
+      l <= G x - s_i <= u with the smallest sum of squares, and returns (zhats, lams, nus, s_e, s_i). Where a
+      limit had to move, the multipliers are not unique: these are the least, proxsuite's grow with its
+      iterations.
     - `on_failure` is that of `altdiff.torch.QPLayer`. proxsuite returns its last iterate instead.
     """
 
