@@ -91,6 +91,18 @@ def test_proxsuite_gives_the_same_without_equalities() -> None:
     assert_same(gradients(answer[0], arguments), gradients(expected[0], arguments), 2e-5)
 
 
+def test_proxsuite_gives_the_same_where_a_row_is_an_equality() -> None:
+    theirs = their_proxsuite()
+    for seed in range(3):
+        arguments = two_sided(seed)
+        with torch.no_grad():
+            arguments[5][0] = arguments[6][0]
+        expected = theirs.QPFunction(eps=1e-11, eps_backward=1e-11)(*arguments)
+        answer = proxsuite.QPFunction()(*arguments)
+        assert_same(answer, expected, 1e-7)
+        assert_same(gradients(answer[0], arguments), gradients(expected[0], arguments), 2e-5)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of proxsuite's use of NumPy
 def test_proxsuite_gives_the_same_where_the_problem_is_infeasible() -> None:
     theirs = their_proxsuite()
