@@ -27,7 +27,7 @@ CPP := $(shell find src python/src -name '*.cpp' 2>/dev/null)
 CPP_ALL := $(shell find include src python/src tests benchmarks examples -name '*.[ch]pp' 2>/dev/null)
 HEADERS := $(filter %.hpp,$(CPP_ALL))
 PYTHON_DIRS := $(wildcard python benchmarks docs examples experiments tests tools)
-MYPY_DIRS := $(wildcard python/altdiff benchmarks experiments tests/python tools)
+MYPY_DIRS := $(wildcard python/altdiff benchmarks examples experiments tests/python tools)
 SHELL_FILES := .ci/run $(wildcard tools/*.sh tests/find_package/*.sh)
 
 .PHONY: help run test format lint docs bench bench-cpp hostile tsan release clean setup package test-cpp-build test-cpp test-python

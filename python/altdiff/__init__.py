@@ -3,7 +3,7 @@
     minimise 1/2 x'Px + q'x   subject to   G x <= h,  A x = b,  lb <= x <= ub
 
 `solve_qp` takes NumPy arrays and scipy.sparse matrices; `read_qp` reads problems from files; `altdiff.torch`
-holds the PyTorch layers.
+holds the PyTorch layers, `altdiff.compat` drop-ins for those of other libraries.
 """
 
 from altdiff._errors import SolveError

@@ -1,0 +1,4 @@
+"""Layers with the signatures of other libraries, so that only the import of a program changes.
+
+`altdiff.compat.qpth` and `altdiff.compat.proxsuite` need PyTorch, and neither of those libraries.
+"""
