@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch.autograd import forward_ad
 
 from altdiff import _layer
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._dense import DenseBatch
 from altdiff._fields import FIELDS
 from altdiff._layer import Solved
-from altdiff.torch._problem import exchange, problem_from, tensor_problem
+from altdiff.torch._problem import TensorProblem, exchange, problem_from, tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor
+from altdiff.torch._transform import REPORT, SolveFields, differentiable_gradients
 
 if TYPE_CHECKING:
     from altdiff._binding import NativeSettings
@@ -30,45 +33,34 @@ class Call(NamedTuple):
     outputs: int = 1  # how many of DIFFERENTIABLE are asked for: x alone, or the first few
 
 
-class Differentiable(torch.autograd.Function):
-    """What a call's outputs depend on, and how their gradients come back."""
+@dataclass(frozen=True)
+class Constant:
+    """An argument that is no tensor; hides lists from transforms, which would look into them."""
 
-    @staticmethod
-    def backward(ctx: Any, *bars: torch.Tensor | None) -> Tensors:
-        """Gradients of those fields that need one."""
-        fields, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
-        # A gradient that will be differentiated again gets a history, so that it can refuse.
-        gradients = (
-            Adjoint.apply(ctx.solved, needed, *fields, *bars[:-1])  # type: ignore[no-untyped-call]
-            if torch.is_grad_enabled()
-            else pull_back(ctx.solved, needed, fields, bars[:-1])
-        )
-        return (None, *gradients)
+    value: Argument
 
 
-class Solve(Differentiable):
-    """The outputs that a call asks for; then the solved batch itself."""
+class Solve(torch.autograd.Function):
+    """The outputs that a call asks for; then the solved batch itself. Quick; `SolveFields` can do more."""
 
     @staticmethod
     def forward(ctx: Any, call: Call, *fields: Argument | None) -> Outputs:
         """Solves in float64 whatever the tensors' type."""
         outputs = solve(call, fields)
-        keep(ctx, fields, outputs[-1])
+        # The tensors whose memory the solved batch reads: torch sees if they change.
+        ctx.save_for_backward(*[v if v is None or isinstance(v, torch.Tensor) else None for v in fields])
+        ctx.solved = outputs[-1]
+        ctx.set_materialize_grads(False)
         return outputs
 
-
-class SolveInTransform(Differentiable):
-    """The same for functorch, which asks for it in two steps; one step is faster."""
-
     @staticmethod
-    def forward(call: Call, *fields: Argument | None) -> Outputs:
-        """Solves in float64 whatever the tensors' type."""
-        return solve(call, fields)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Outputs) -> None:
-        """Keeps what the gradients need."""
-        keep(ctx, inputs[1:], output[-1])
+    def backward(ctx: Any, *bars: torch.Tensor | None) -> Tensors:
+        """Gradients of those fields that need one."""
+        fields, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
+        # A gradient that will be differentiated again, or whose cotangents are a batch, needs a history.
+        if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
+            return (None, *differentiable_gradients(ctx.solved, needed, fields, bars[:-1]))
+        return (None, *pull_back(ctx.solved, needed, fields, bars[:-1]))
 
 
 def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
@@ -89,13 +81,6 @@ def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
     return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
 
 
-def keep(ctx: Any, fields: tuple[Argument | None, ...], solved: torch.Tensor | Solved) -> None:
-    """Keeps the solved batch, and the tensors whose memory it reads: torch sees if they change."""
-    ctx.solved = solved
-    ctx.save_for_backward(*[v if v is None or isinstance(v, torch.Tensor) else None for v in fields])
-    ctx.set_materialize_grads(False)
-
-
 def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: Tensors) -> Tensors:
     """The gradient of each field that needs one, in its own type."""
     bars = tuple([bar if bar is None else as_double("the cotangent", bar) for bar in bars])
@@ -105,6 +90,8 @@ def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: T
         )
         if quick is not None:
             return tuple(quick)
+        if isinstance(solved.batch.problem, TensorProblem):
+            solved.batch.problem.require_memory()
     cotangents = {
         name: bar.detach().numpy() for name, bar in zip(DIFFERENTIABLE, bars, strict=False) if bar is not None
     }
@@ -116,35 +103,33 @@ def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: T
     )
 
 
-class Adjoint(torch.autograd.Function):
-    """The gradients as a function of the tensors and the cotangents.
-
-    A function of its own because autograd would take gradients without a history for constants, and a second
-    derivative would silently lack a term.
-    """
-
-    @staticmethod
-    def forward(solved: Solved, needed: tuple[bool, ...], *inputs: torch.Tensor | None) -> Tensors:
-        """The gradient of each field that needs one."""
-        return pull_back(solved, needed, inputs[: len(FIELDS)], inputs[len(FIELDS) :])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        """Nothing to keep: the second derivative is refused."""
-
-    @staticmethod
-    def backward(ctx: Any, *bars: torch.Tensor) -> NoReturn:
-        """Refuses."""
-        raise NotImplementedError(
-            "altdiff.torch has first derivatives only: its gradient cannot be differentiated"
-        )
-
-
 def call_solve(call: Call, *fields: Argument | None) -> Any:
-    """The outputs as tensors with a history, then the solved batch."""
-    if torch._C._are_functorch_transforms_active():
-        return SolveInTransform.apply(call, *fields)  # type: ignore[no-untyped-call]
+    """The outputs as tensors with a history; last the solved batch, or under a transform its report."""
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return call_in_transform(call, fields)
     return _apply_solve(call, *fields)
+
+
+def call_in_transform(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
+    """Types are changed by torch, so that transforms see it."""
+
+    def solved_batch(values: tuple[Any, ...]) -> Solved:
+        arguments = tuple([v.value if isinstance(v, Constant) else v for v in values])
+        solved: Any = solve(call._replace(outputs=0), arguments)[-1]
+        return solved
+
+    dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
+    outputs = SolveFields.apply(solved_batch, *map(in_double, fields))  # type: ignore[no-untyped-call]
+    differentiable = outputs[: len(DIFFERENTIABLE)]
+    report = dict(zip(REPORT, outputs[len(DIFFERENTIABLE) : -1], strict=True))
+    return (*(value.to(dtype) for value in differentiable[: call.outputs]), report)
+
+
+def in_double(value: Argument | None) -> Any:
+    """The argument as a float64 tensor with its history; constants that are no tensors as they are."""
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.is_floating_point() else value
+    return None if value is None else Constant(value)
 
 
 # `Solve.apply` without the look at its signature, which takes longer than a small problem.

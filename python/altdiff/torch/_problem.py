@@ -33,10 +33,17 @@ class TensorProblem(Problem):
     """The fields as float64 tensors, which stay where they are."""
 
     tensors: Sequence[torch.Tensor | None]
+    # The memory that the core reads: `tensor.data = other` would otherwise free it.
+    memory: list[torch.UntypedStorage]
 
     def addresses(self) -> tuple[int, ...]:
         """Where the fields lie in memory; zero where absent."""
         return tuple([0 if tensor is None else tensor.data_ptr() for tensor in self.tensors])
+
+    def require_memory(self) -> None:
+        """RuntimeError if somebody has moved the memory that the core reads."""
+        tensors = [tensor for tensor in self.tensors if tensor is not None]
+        del tensors
 
     def invalid(self) -> NDArray[np.bool_]:
         """As for arrays: too rare to be fast."""
@@ -56,7 +63,8 @@ def problem_from(fields: tuple[Argument | None, ...]) -> Problem:
 
 def tensor_problem(layout: Layout, tensors: Sequence[torch.Tensor | None]) -> TensorProblem:
     """The problem with these float64 tensors in C order, of which the layout is."""
-    return TensorProblem(_NO_ARRAYS, layout, False, tensors)
+    memory = [tensor.untyped_storage() for tensor in tensors if tensor is not None]
+    return TensorProblem(_NO_ARRAYS, layout, False, tensors, memory)
 
 
 def _array(name: str, value: Argument | None) -> Any:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
-from altdiff._layer import POLICIES
+from altdiff._layer import POLICIES, Solved
 from altdiff._settings import native_settings
 from altdiff.torch._function import Call, call_solve
 from altdiff.torch._tensors import to_tensor
+from altdiff.torch._transform import REPORT
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -68,8 +69,9 @@ def solve_qp(
 
 
 def _solution(call: Call, fields: tuple[Argument | None, ...]) -> Solution:
-    *differentiable, solved = call_solve(call._replace(outputs=len(DIFFERENTIABLE)), *fields)
-    report = {name: to_tensor(value) for name, value in solved.report.items() if name not in DIFFERENTIABLE}
+    *differentiable, report = call_solve(call._replace(outputs=len(DIFFERENTIABLE)), *fields)
+    if isinstance(report, Solved):
+        report = {name: to_tensor(report.report[name]) for name in REPORT}
     return Solution(*differentiable, **report)
 
 
