@@ -13,7 +13,7 @@ from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._dense import DenseBatch
 from altdiff._fields import FIELDS
 from altdiff._layer import Solved
-from altdiff.torch._problem import TensorProblem, exchange, problem_from, tensor_problem
+from altdiff.torch._problem import exchange, problem_from, require_memory, tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor
 from altdiff.torch._transform import REPORT, SolveFields, differentiable_gradients
 
@@ -90,8 +90,7 @@ def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: T
         )
         if quick is not None:
             return tuple(quick)
-        if isinstance(solved.batch.problem, TensorProblem):
-            solved.batch.problem.require_memory()
+        require_memory(solved)
     cotangents = {
         name: bar.detach().numpy() for name, bar in zip(DIFFERENTIABLE, bars, strict=False) if bar is not None
     }

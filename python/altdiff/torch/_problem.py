@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from altdiff._layer import Solved
     from altdiff._layout import Layout, Shape
     from altdiff.torch._tensors import Argument
 
@@ -33,17 +34,12 @@ class TensorProblem(Problem):
     """The fields as float64 tensors, which stay where they are."""
 
     tensors: Sequence[torch.Tensor | None]
-    # The memory that the core reads: `tensor.data = other` would otherwise free it.
+    # What the core reads: `tensor.data = other` would otherwise free it.
     memory: list[torch.UntypedStorage]
 
     def addresses(self) -> tuple[int, ...]:
         """Where the fields lie in memory; zero where absent."""
         return tuple([0 if tensor is None else tensor.data_ptr() for tensor in self.tensors])
-
-    def require_memory(self) -> None:
-        """RuntimeError if somebody has moved the memory that the core reads."""
-        tensors = [tensor for tensor in self.tensors if tensor is not None]
-        del tensors
 
     def invalid(self) -> NDArray[np.bool_]:
         """As for arrays: too rare to be fast."""
@@ -65,6 +61,15 @@ def tensor_problem(layout: Layout, tensors: Sequence[torch.Tensor | None]) -> Te
     """The problem with these float64 tensors in C order, of which the layout is."""
     memory = [tensor.untyped_storage() for tensor in tensors if tensor is not None]
     return TensorProblem(_NO_ARRAYS, layout, False, tensors, memory)
+
+
+def require_memory(solved: Solved) -> None:
+    """RuntimeError if somebody has given away the memory that the core reads."""
+    problem = solved.batch.problem
+    if isinstance(problem, TensorProblem) and any(block.nbytes() == 0 for block in problem.memory):
+        raise RuntimeError(
+            "a tensor that the forward pass read was resized before the backward pass, and its memory is gone"
+        )
 
 
 def _array(name: str, value: Argument | None) -> Any:

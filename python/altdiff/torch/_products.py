@@ -7,14 +7,14 @@ dimensions that hold several vectors for one instance, which the fields do not h
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Fields = tuple[Tensor | None, ...]
+    Fields: TypeAlias = tuple[Tensor | None, ...]
 
 
 class Vector(NamedTuple):

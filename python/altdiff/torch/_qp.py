@@ -11,7 +11,8 @@ from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._layer import POLICIES, Solved
 from altdiff._settings import native_settings
 from altdiff.torch._function import Call, call_solve
-from altdiff.torch._tensors import to_tensor
+from altdiff.torch._operators import encode, solve_operator
+from altdiff.torch._tensors import result_type, to_tensor
 from altdiff.torch._transform import REPORT
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def solve_qp(
     last iterate.
     """
     _check_policy(on_failure)
+    if torch.compiler.is_compiling():
+        return _compiled(encode(on_failure, settings), (P, q, G, h, A, b, lb, ub))
     return _solution(Call(native_settings(settings), on_failure), (P, q, G, h, A, b, lb, ub))
 
 
@@ -73,6 +76,15 @@ def _solution(call: Call, fields: tuple[Argument | None, ...]) -> Solution:
     if isinstance(report, Solved):
         report = {name: to_tensor(report.report[name]) for name in REPORT}
     return Solution(*differentiable, **report)
+
+
+def _compiled(text: str, fields: tuple[Argument | None, ...]) -> Solution:
+    """The solution as operators in a graph."""
+    dtype = result_type([v for v in fields if isinstance(v, torch.Tensor)])
+    doubles = [None if value is None else torch.as_tensor(value).double() for value in fields]
+    outputs = solve_operator(*doubles, text)
+    differentiable = [value.to(dtype) for value in outputs[: len(DIFFERENTIABLE)]]
+    return Solution(*differentiable, *outputs[len(DIFFERENTIABLE) :])
 
 
 class QPLayer(torch.nn.Module):
@@ -101,6 +113,9 @@ class QPLayer(torch.nn.Module):
         ub: Argument | None = None,
     ) -> torch.Tensor:
         """The minimiser x."""
+        if torch.compiler.is_compiling():
+            text = encode(self.on_failure, self.settings)
+            return _compiled(text, (P, q, G, h, A, b, lb, ub)).x
         x: torch.Tensor = call_solve(self._call(), P, q, G, h, A, b, lb, ub)[0]
         return x
 
@@ -116,6 +131,8 @@ class QPLayer(torch.nn.Module):
         ub: Argument | None = None,
     ) -> Solution:
         """The whole solution."""
+        if torch.compiler.is_compiling():
+            return _compiled(encode(self.on_failure, self.settings), (P, q, G, h, A, b, lb, ub))
         return _solution(self._call(), (P, q, G, h, A, b, lb, ub))
 
     def _call(self) -> Call:
