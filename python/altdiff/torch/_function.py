@@ -13,6 +13,7 @@ from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._dense import DenseBatch
 from altdiff._fields import FIELDS
 from altdiff._layer import Solved
+from altdiff.torch._dynamo import hidden
 from altdiff.torch._problem import exchange, problem_from, require_memory, tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor
 from altdiff.torch._transform import REPORT, SolveFields, differentiable_gradients
@@ -44,6 +45,7 @@ class Solve(torch.autograd.Function):
     """The outputs that a call asks for; then the solved batch itself. Quick; `SolveFields` can do more."""
 
     @staticmethod
+    @hidden
     def forward(ctx: Any, call: Call, *fields: Argument | None) -> Outputs:
         """Solves in float64 whatever the tensors' type."""
         outputs = solve(call, fields)
@@ -54,6 +56,7 @@ class Solve(torch.autograd.Function):
         return outputs
 
     @staticmethod
+    @hidden
     def backward(ctx: Any, *bars: torch.Tensor | None) -> Tensors:
         """Gradients of those fields that need one."""
         fields, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
@@ -102,6 +105,7 @@ def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: T
     )
 
 
+@hidden
 def call_solve(call: Call, *fields: Argument | None) -> Any:
     """The outputs as tensors with a history; last the solved batch, or under a transform its report."""
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:

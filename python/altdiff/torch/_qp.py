@@ -11,8 +11,10 @@ from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._layer import POLICIES, Solved
 from altdiff._settings import native_settings
 from altdiff.torch._function import Call, call_solve
-from altdiff.torch._operators import encode, solve_operator
-from altdiff.torch._tensors import result_type, to_tensor
+from altdiff.torch._dynamo import constant
+from altdiff.torch._graph import in_graph
+from altdiff.torch._operators import encode
+from altdiff.torch._tensors import to_tensor
 from altdiff.torch._transform import REPORT
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def solve_qp(
     """
     _check_policy(on_failure)
     if torch.compiler.is_compiling():
-        return _compiled(encode(on_failure, settings), (P, q, G, h, A, b, lb, ub))
+        return Solution(*in_graph(encode(on_failure, settings), (P, q, G, h, A, b, lb, ub)))
     return _solution(Call(native_settings(settings), on_failure), (P, q, G, h, A, b, lb, ub))
 
 
@@ -76,15 +78,6 @@ def _solution(call: Call, fields: tuple[Argument | None, ...]) -> Solution:
     if isinstance(report, Solved):
         report = {name: to_tensor(report.report[name]) for name in REPORT}
     return Solution(*differentiable, **report)
-
-
-def _compiled(text: str, fields: tuple[Argument | None, ...]) -> Solution:
-    """The solution as operators in a graph."""
-    dtype = result_type([v for v in fields if isinstance(v, torch.Tensor)])
-    doubles = [None if value is None else torch.as_tensor(value).double() for value in fields]
-    outputs = solve_operator(*doubles, text)
-    differentiable = [value.to(dtype) for value in outputs[: len(DIFFERENTIABLE)]]
-    return Solution(*differentiable, *outputs[len(DIFFERENTIABLE) :])
 
 
 class QPLayer(torch.nn.Module):
@@ -114,8 +107,7 @@ class QPLayer(torch.nn.Module):
     ) -> torch.Tensor:
         """The minimiser x."""
         if torch.compiler.is_compiling():
-            text = encode(self.on_failure, self.settings)
-            return _compiled(text, (P, q, G, h, A, b, lb, ub)).x
+            return in_graph(self._text(), (P, q, G, h, A, b, lb, ub))[0]
         x: torch.Tensor = call_solve(self._call(), P, q, G, h, A, b, lb, ub)[0]
         return x
 
@@ -132,7 +124,7 @@ class QPLayer(torch.nn.Module):
     ) -> Solution:
         """The whole solution."""
         if torch.compiler.is_compiling():
-            return _compiled(encode(self.on_failure, self.settings), (P, q, G, h, A, b, lb, ub))
+            return Solution(*in_graph(self._text(), (P, q, G, h, A, b, lb, ub)))
         return _solution(self._call(), (P, q, G, h, A, b, lb, ub))
 
     def _call(self) -> Call:
@@ -141,6 +133,11 @@ class QPLayer(torch.nn.Module):
             self._checked = (dict(self.settings), Call(native_settings(self.settings), self.on_failure))
         call = self._checked[1]
         return call if call.on_failure == self.on_failure else call._replace(on_failure=self.on_failure)
+
+    @constant
+    def _text(self) -> str:
+        """What a compiled call passes; constant, because dynamic shapes would make numbers symbols."""
+        return encode(self.on_failure, self.settings)
 
     def __getstate__(self) -> dict[str, Any]:
         """What pickle and deepcopy take: not the core's settings, which are made again."""

@@ -16,6 +16,7 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from altdiff._fields import FIELDS, POINT
 from altdiff.torch._adjoint import Guard, filled, gradients, kept, tangents
 from altdiff.torch._batching import batch_fields, batch_vectors
+from altdiff.torch._dynamo import hidden
 from altdiff.torch._kkt import solve_columns
 from altdiff.torch._products import Vector, matrix_gradients, matrix_tangent, plus
 from altdiff.torch._tensors import to_tensor
@@ -51,12 +52,14 @@ class SolveFields(torch.autograd.Function):
     """
 
     @staticmethod
+    @hidden
     def forward(solve: Callable[[tuple[Any, ...]], Solved], *fields: Any) -> tuple[Any, ...]:
         """New tensors."""
         solved = solve(fields)
         return (*outputs_of(solved), solved)
 
     @staticmethod
+    @hidden
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         """Keeps the point with its history: second derivatives go through it."""
         fields = [value if isinstance(value, torch.Tensor) else None for value in inputs[1:]]
@@ -65,6 +68,7 @@ class SolveFields(torch.autograd.Function):
         ctx.mark_non_differentiable(*output[_STATUS:-1])
 
     @staticmethod
+    @hidden
     def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
         """Gradients of those fields that need one."""
         guard = guard_of(ctx.solved)
@@ -73,6 +77,7 @@ class SolveFields(torch.autograd.Function):
         return (None, *gradients(_linear_solve(ctx.solved), guard, known, needed, bars))
 
     @staticmethod
+    @hidden
     def jvp(ctx: Any, *changes: Tensor | None) -> tuple[Tensor | None, ...]:
         """Tangents of the point and the objective."""
         guard = guard_of(ctx.solved)
@@ -82,6 +87,7 @@ class SolveFields(torch.autograd.Function):
         return (*moved, *(None,) * (len(REPORT) + 1))
 
     @staticmethod
+    @hidden
     def vmap(info: Any, dims: tuple[Any, ...], solve: Any, *fields: Any) -> tuple[Any, Any]:
         """One solve of the larger batch."""
         outputs = SolveFields.apply(solve, *batch_fields(fields, dims[1:]))  # type: ignore[no-untyped-call]
@@ -96,17 +102,20 @@ class SolveKkt(torch.autograd.Function):
     """
 
     @staticmethod
+    @hidden
     def forward(solved: Solved, columns: int, *inputs: Any) -> tuple[Tensor, ...]:
         """New tensors."""
         return solve_columns(solved, columns, inputs[len(FIELDS) :])
 
     @staticmethod
+    @hidden
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         """Keeps the solution with its history."""
         ctx.solved, ctx.columns = inputs[:2]
         _save(ctx, *inputs[2 : 2 + len(FIELDS)], *output)
 
     @staticmethod
+    @hidden
     def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
         """Another solve with the same matrix."""
         fields, solution = _parted(ctx.saved_tensors)
@@ -115,6 +124,7 @@ class SolveKkt(torch.autograd.Function):
         return (None, None, P, None, G, None, A, None, None, None, *adjoint)
 
     @staticmethod
+    @hidden
     def jvp(ctx: Any, *changes: Tensor | None) -> tuple[Tensor | None, ...]:
         """Another solve with the same matrix."""
         with _all_forward_levels():
@@ -125,6 +135,7 @@ class SolveKkt(torch.autograd.Function):
             return tuple(_linear_solve(ctx.solved, ctx.columns)(fields, filled(total, solution)))
 
     @staticmethod
+    @hidden
     def vmap(
         info: Any, dims: tuple[Any, ...], solved: Solved, columns: int, *inputs: Any
     ) -> tuple[tuple[Tensor, ...], int]:
