@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def batch_fields(fields: Sequence[Any], dims: Sequence[int | None]) -> list[torch.Tensor | Any]:
-    """The fields with the new dimension in front of their batch dimensions, aligned so that they broadcast."""
+    """The fields with the new dimension before their batch dimensions, aligned so that they broadcast."""
     q, q_dim = fields[1], dims[1]
     variables = q.shape[-1] if q_dim is None else q.movedim(q_dim, 0).shape[-1]
     ranks = [len(DIMENSIONS[name]) for name in FIELDS]

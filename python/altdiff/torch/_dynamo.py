@@ -1,4 +1,7 @@
-"""What Dynamo, the part of torch.compile that reads Python, is told; without importing it, which takes a second."""
+"""What Dynamo is told, the part of torch.compile that reads Python.
+
+Without importing it, which takes a second.
+"""
 
 from __future__ import annotations
 

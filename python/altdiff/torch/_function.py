@@ -6,19 +6,27 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
 
 from altdiff import _layer
+from altdiff._arrays import is_sparse
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._dense import DenseBatch
 from altdiff._fields import FIELDS
 from altdiff._layer import Solved
+from altdiff._stack import is_list_of_sparse
 from altdiff.torch._dynamo import hidden
+from altdiff.torch._graph import in_graph
+from altdiff.torch._operators import encode
+from altdiff.torch._outputs import REPORT
 from altdiff.torch._problem import exchange, problem_from, require_memory, tensor_problem
-from altdiff.torch._tensors import as_double, result_type, to_tensor
-from altdiff.torch._transform import REPORT, SolveFields, differentiable_gradients
+from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
+from altdiff.torch._transform import SolveFields, differentiable_gradients
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from altdiff._binding import NativeSettings
     from altdiff.torch._tensors import Argument
 
@@ -31,6 +39,7 @@ class Call(NamedTuple):
 
     settings: NativeSettings
     on_failure: str
+    options: Mapping[str, Any]  # the settings as the user gave them
     outputs: int = 1  # how many of DIFFERENTIABLE are asked for: x alone, or the first few
 
 
@@ -71,10 +80,11 @@ def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
     quick = exchange.solve(fields, call.settings, call.outputs)
     if quick is None:
         solved = _layer.solve(problem_from(fields), call.settings)
+        solved.call = call
     else:
         layout, native, outputs = quick
         batch = DenseBatch(tensor_problem(layout, fields), native)  # type: ignore[arg-type]
-        solved = Solved(batch)
+        solved = Solved(batch, call=call)
         if outputs is not None:
             return (*outputs, solved)
         batch.blame()
@@ -86,6 +96,8 @@ def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
 
 def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: Tensors) -> Tensors:
     """The gradient of each field that needs one, in its own type."""
+    if any(is_legacy_batchedtensor(bar) for bar in bars if bar is not None):
+        return tuple(differentiable_gradients(solved, needed, fields, bars))
     bars = tuple([bar if bar is None else as_double("the cotangent", bar) for bar in bars])
     if isinstance(solved.batch, DenseBatch):
         quick = exchange.vjp(
@@ -110,16 +122,17 @@ def call_solve(call: Call, *fields: Argument | None) -> Any:
     """The outputs as tensors with a history; last the solved batch, or under a transform its report."""
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return call_in_transform(call, fields)
+    if torch._C._len_torch_dispatch_stack() > 0:
+        return call_operator(call, fields)
     return _apply_solve(call, *fields)
 
 
 def call_in_transform(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
     """Types are changed by torch, so that transforms see it."""
 
-    def solved_batch(values: tuple[Any, ...]) -> Solved:
+    def solved_batch(values: tuple[Any, ...]) -> Any:
         arguments = tuple([v.value if isinstance(v, Constant) else v for v in values])
-        solved: Any = solve(call._replace(outputs=0), arguments)[-1]
-        return solved
+        return solve(call._replace(outputs=0), arguments)[-1]
 
     dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
     outputs = SolveFields.apply(solved_batch, *map(in_double, fields))  # type: ignore[no-untyped-call]
@@ -128,10 +141,24 @@ def call_in_transform(call: Call, fields: tuple[Argument | None, ...]) -> tuple[
     return (*(value.to(dtype) for value in differentiable[: call.outputs]), report)
 
 
+def call_operator(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
+    """For modes that watch operators, or work with tensors that hold no numbers."""
+    for name, value in zip(FIELDS, fields, strict=True):
+        if is_sparse(value) or is_list_of_sparse(value):
+            raise TypeError(f"{name} is a scipy.sparse matrix, which a graph of tensors cannot hold")
+    tensors = [
+        v if v is None or isinstance(v, torch.Tensor) else as_double(n, v)
+        for n, v in zip(FIELDS, fields, strict=True)
+    ]
+    outputs = in_graph(encode(call.on_failure, call.options), tuple(tensors))
+    report = dict(zip(REPORT, outputs[len(DIFFERENTIABLE) :], strict=True))
+    return (*outputs[: call.outputs], report)
+
+
 def in_double(value: Argument | None) -> Any:
     """The argument as a float64 tensor with its history; constants that are no tensors as they are."""
     if isinstance(value, torch.Tensor):
-        return value.double() if value.is_floating_point() else value
+        return with_history_in_double(value)
     return None if value is None else Constant(value)
 
 

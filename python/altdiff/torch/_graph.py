@@ -10,7 +10,7 @@ from torch._C._functorch import TransformType, get_interpreter_stack
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff.torch._dynamo import constant
 from altdiff.torch._operators import solve_operator
-from altdiff.torch._tensors import result_type
+from altdiff.torch._tensors import result_type, with_history_in_double
 
 if TYPE_CHECKING:
     from altdiff.torch._tensors import Argument
@@ -20,14 +20,15 @@ def in_graph(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tens
     """x, y, z, z_box, objective and the report."""
     if _differentiates():
         torch._dynamo.skip_frame(
-            "altdiff.torch cannot be compiled inside of torch.func.grad, vjp or jvp, or what is made of them: "
+            "altdiff.torch cannot be compiled inside torch.func.grad, vjp, jvp and what is made of them: "
             "compile without fullgraph=True, or call the transform outside of torch.compile"
         )
     tensors = [value for value in fields if isinstance(value, torch.Tensor)]
     if len(tensors) != len([value for value in fields if value is not None]):
         torch._dynamo.skip_frame("altdiff.torch compiles calls whose arguments are all tensors")
     dtype = result_type(tensors)
-    outputs = solve_operator(*[None if value is None else value.double() for value in fields], text)
+    doubles = [with_history_in_double(v) if isinstance(v, torch.Tensor) else None for v in fields]
+    outputs = solve_operator(*doubles, text)
     differentiable = [value.to(dtype) for value in outputs[: len(DIFFERENTIABLE)]]
     return (*differentiable, *outputs[len(DIFFERENTIABLE) :])
 

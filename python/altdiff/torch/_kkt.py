@@ -29,7 +29,7 @@ def solve_columns(solved: Solved, columns: int, right_side: tuple[Tensor, ...]) 
     """
     require_memory(solved)
     batch = solved.batch.problem.layout.batch
-    inner = torch.broadcast_shapes(*(part.shape[part.dim() - 1 - columns : -1] for part in right_side))
+    inner = inner_shape(right_side, columns)
     count = math.prod(inner)
     arrays = []
     for part in right_side:
@@ -43,6 +43,13 @@ def solve_columns(solved: Solved, columns: int, right_side: tuple[Tensor, ...]) 
         own = [to_tensor(solution[index]) for solution in solutions]
         parts.append(torch.stack(own, -2).reshape(shape) if own else part.new_zeros(shape))
     return tuple(parts)
+
+
+def inner_shape(right_side: tuple[Tensor, ...], columns: int) -> torch.Size:
+    """The dimensions that hold several vectors for one instance."""
+    shapes = [part.shape[part.dim() - 1 - columns : -1] for part in right_side]
+    inner: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    return inner
 
 
 def _solve(solved: Solved, failed: NDArray[np.bool_] | None, right_side: list[Array]) -> list[Array]:

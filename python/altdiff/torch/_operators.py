@@ -18,10 +18,10 @@ from altdiff._fields import DIMENSIONS, FIELDS, POINT
 from altdiff._settings import native_settings
 from altdiff.torch._adjoint import Guard, filled, gradients, kept
 from altdiff.torch._batching import batch_fields, batch_vectors
-from altdiff.torch._kkt import solve_columns
+from altdiff.torch._kkt import inner_shape, solve_columns
+from altdiff.torch._outputs import OUTPUTS, REPORT, STATUS, outputs_of
 from altdiff.torch._problem import problem_from
 from altdiff.torch._products import Vector, matrix_gradients
-from altdiff.torch._transform import OUTPUTS, REPORT, outputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,6 @@ _FIELDS = "Tensor P, Tensor q, Tensor? G, Tensor? h, Tensor? A, Tensor? b, Tenso
 _POINT = "Tensor x, Tensor y, Tensor z, Tensor z_box"
 _RIGHT_SIDE = "Tensor r_x, Tensor r_y, Tensor r_z, Tensor r_box"
 _TYPES = {"status": torch.int64, "iterations": torch.int64, "degenerate": torch.bool, "unique": torch.bool}
-_STATUS = OUTPUTS.index("status")
 
 
 def encode(on_failure: str, settings: Mapping[str, Any]) -> str:
@@ -97,9 +96,9 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
         for name, field in zip(FIELDS, fields, strict=True)
         if field is not None
     ]
-    batch = torch.broadcast_shapes(*leads)
+    batch = torch.broadcast_shapes(*leads)  # type: ignore[no-untyped-call]
     sizes = {"n": q.shape[-1], "p": _rows(fields[4]), "m": _rows(fields[2])}
-    point = [q.new_empty((*batch, sizes[size])) for size in POINT.values()]
+    point = [q.new_empty((*batch, sizes[size]), dtype=torch.float64) for size in POINT.values()]
     report = [q.new_empty(batch, dtype=_TYPES.get(name, torch.float64)) for name in ("objective", *REPORT)]
     return (*point, *report)
 
@@ -107,14 +106,14 @@ def _(*arguments: Any) -> tuple[Tensor, ...]:
 @kkt_operator.register_fake
 def _(*arguments: Any) -> tuple[Tensor, ...]:
     _, point, right_side, _, columns = _parted(arguments)
-    inner = torch.broadcast_shapes(*(part.shape[part.dim() - 1 - columns : -1] for part in right_side))
+    inner = inner_shape(right_side, columns)
     return tuple(part.new_empty((*part.shape[:-1], *inner, part.shape[-1])) for part in point)
 
 
 def _save_solve(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
     ctx.text = inputs[len(FIELDS)]
-    ctx.save_for_backward(*inputs[: len(FIELDS)], *output[: len(POINT)], output[_STATUS])
-    ctx.mark_non_differentiable(*output[_STATUS:])
+    ctx.save_for_backward(*inputs[: len(FIELDS)], *output[: len(POINT)], output[STATUS])
+    ctx.mark_non_differentiable(*output[STATUS:])
     ctx.set_materialize_grads(False)
 
 

@@ -66,7 +66,10 @@ def tensor_problem(layout: Layout, tensors: Sequence[torch.Tensor | None]) -> Te
 def require_memory(solved: Solved) -> None:
     """RuntimeError if somebody has given away the memory that the core reads."""
     problem = solved.batch.problem
-    if isinstance(problem, TensorProblem) and any(block.nbytes() == 0 for block in problem.memory):
+    if not isinstance(problem, TensorProblem):
+        return
+    tensors = [tensor for tensor in problem.tensors if tensor is not None]
+    if any(t.numel() > 0 and block.nbytes() == 0 for t, block in zip(tensors, problem.memory, strict=True)):
         raise RuntimeError(
             "a tensor that the forward pass read was resized before the backward pass, and its memory is gone"
         )

@@ -1,4 +1,4 @@
-"""Products of KKT vectors with each other and with changes of the fields, in torch: differentiable by themselves.
+"""Products of KKT vectors with each other and with changes of the fields, which torch can differentiate.
 
 A KKT vector is four tensors, for x, y, z and z_box. Each is (*batch, *columns, size): `columns` counts the
 dimensions that hold several vectors for one instance, which the fields do not have.
@@ -76,23 +76,20 @@ def field_gradients(
     fields: Fields,
     needed: tuple[bool, ...],
 ) -> list[Tensor | None]:
-    """(V2)-(V9) for the fields that need a gradient. The objective's part is like an adjoint along the point."""
+    """(V2)-(V9) for the fields that need a gradient. The objective adds an adjoint along the point."""
     if objective_bar is None and adjoint is None:
         return [None] * len(fields)
-    bar = None if objective_bar is None else objective_bar.unsqueeze(-1)
-    half, whole = (_along(adjoint, point, None if bar is None else scale * bar) for scale in (0.5, 1.0))
+    half, whole = (_along(adjoint, point, objective_bar, scale) for scale in (0.5, 1.0))
     P, G, A = matrix_gradients(half, point, fields, needed)
-    h, b = -whole.z, -whole.y
-    lb, ub = fields[6], fields[7]
-    upper = at_upper(point, lb, ub) if needed[6] or needed[7] else None
-    low = None if upper is None else torch.where(upper, 0.0, -whole.z_box)
-    high = None if upper is None else torch.where(upper, -whole.z_box, 0.0)
-    vectors = [whole.x, h, b, low, high]
-    q, h, b, low, high = (
+    vectors: list[Tensor | None] = [whole.x, -whole.z, -whole.y, None, None]
+    if needed[6] or needed[7]:
+        upper = at_upper(point, fields[6], fields[7])
+        vectors[3:] = torch.where(upper, 0.0, -whole.z_box), torch.where(upper, -whole.z_box, 0.0)
+    q, h, b, lb, ub = (
         _summed(vector, field) if need and vector is not None and field is not None else None
         for vector, field, need in zip(vectors, _vectors(fields), _vectors(needed), strict=True)
     )
-    return [P, q, G, h, A, b, low, high]
+    return [P, q, G, h, A, b, lb, ub]
 
 
 def field_tangents(
@@ -141,12 +138,12 @@ def _vectors(fields: tuple[Any, ...]) -> tuple[Any, ...]:
     return fields[1], fields[3], fields[5], fields[6], fields[7]
 
 
-def _along(adjoint: Vector | None, point: Vector, bar: Tensor | None) -> Vector:
-    if adjoint is None:
-        return Vector(*(bar * part for part in point))
-    if bar is None:
-        return adjoint
-    return Vector(*(a + bar * v for a, v in zip(adjoint, point, strict=True)))
+def _along(adjoint: Vector | None, point: Vector, objective_bar: Tensor | None, scale: float) -> Vector:
+    if objective_bar is None:
+        return point if adjoint is None else adjoint
+    bar = scale * objective_bar.unsqueeze(-1)
+    envelope = Vector(*(bar * part for part in point))
+    return envelope if adjoint is None else Vector(*(a + e for a, e in zip(adjoint, envelope, strict=True)))
 
 
 def _summed(vector: Tensor, field: Tensor) -> Tensor:

@@ -10,12 +10,12 @@ import torch
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._layer import POLICIES, Solved
 from altdiff._settings import native_settings
-from altdiff.torch._function import Call, call_solve
 from altdiff.torch._dynamo import constant
+from altdiff.torch._function import Call, call_solve
 from altdiff.torch._graph import in_graph
 from altdiff.torch._operators import encode
+from altdiff.torch._outputs import REPORT
 from altdiff.torch._tensors import to_tensor
-from altdiff.torch._transform import REPORT
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -70,7 +70,7 @@ def solve_qp(
     _check_policy(on_failure)
     if torch.compiler.is_compiling():
         return Solution(*in_graph(encode(on_failure, settings), (P, q, G, h, A, b, lb, ub)))
-    return _solution(Call(native_settings(settings), on_failure), (P, q, G, h, A, b, lb, ub))
+    return _solution(Call(native_settings(settings), on_failure, settings), (P, q, G, h, A, b, lb, ub))
 
 
 def _solution(call: Call, fields: tuple[Argument | None, ...]) -> Solution:
@@ -130,7 +130,10 @@ class QPLayer(torch.nn.Module):
     def _call(self) -> Call:
         """What every call passes, made again when somebody has changed the settings."""
         if self._checked is None or self._checked[0] != self.settings:
-            self._checked = (dict(self.settings), Call(native_settings(self.settings), self.on_failure))
+            self._checked = (
+                dict(self.settings),
+                Call(native_settings(self.settings), self.on_failure, dict(self.settings)),
+            )
         call = self._checked[1]
         return call if call.on_failure == self.on_failure else call._replace(on_failure=self.on_failure)
 

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 
@@ -18,6 +19,8 @@ from altdiff.torch._adjoint import Guard, filled, gradients, kept, tangents
 from altdiff.torch._batching import batch_fields, batch_vectors
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._kkt import solve_columns
+from altdiff.torch._operators import encode, kkt_operator, solve_operator
+from altdiff.torch._outputs import OUTPUTS, REPORT, STATUS, outputs_of
 from altdiff.torch._products import Vector, matrix_gradients, matrix_tangent, plus
 from altdiff.torch._tensors import to_tensor
 
@@ -29,20 +32,6 @@ if TYPE_CHECKING:
     from altdiff._layer import Solved
     from altdiff.torch._adjoint import LinearSolve
     from altdiff.torch._products import Fields
-
-# What else a solution says of each instance, in the order of `Solution`.
-REPORT = (
-    "status",
-    "iterations",
-    "primal_residual",
-    "dual_residual",
-    "duality_gap",
-    "degenerate",
-    "unique",
-    "margin",
-)
-OUTPUTS = (*POINT, "objective", *REPORT)
-_OBJECTIVE, _STATUS = OUTPUTS.index("objective"), OUTPUTS.index("status")
 
 
 class SolveFields(torch.autograd.Function):
@@ -56,7 +45,9 @@ class SolveFields(torch.autograd.Function):
     def forward(solve: Callable[[tuple[Any, ...]], Solved], *fields: Any) -> tuple[Any, ...]:
         """New tensors."""
         solved = solve(fields)
-        return (*outputs_of(solved), solved)
+        if not is_watched(fields):
+            return (*outputs_of(solved), solved)
+        return (*solve_operator(*fields, text_of(solved)), solved)
 
     @staticmethod
     @hidden
@@ -64,8 +55,8 @@ class SolveFields(torch.autograd.Function):
         """Keeps the point with its history: second derivatives go through it."""
         fields = [value if isinstance(value, torch.Tensor) else None for value in inputs[1:]]
         ctx.solved = output[-1]
-        _save(ctx, *fields, *output[: len(POINT)], output[_STATUS])
-        ctx.mark_non_differentiable(*output[_STATUS:-1])
+        _save(ctx, *fields, *output[: len(POINT)], output[STATUS])
+        ctx.mark_non_differentiable(*output[STATUS:-1])
 
     @staticmethod
     @hidden
@@ -105,7 +96,11 @@ class SolveKkt(torch.autograd.Function):
     @hidden
     def forward(solved: Solved, columns: int, *inputs: Any) -> tuple[Tensor, ...]:
         """New tensors."""
-        return solve_columns(solved, columns, inputs[len(FIELDS) :])
+        fields, right_side = inputs[: len(FIELDS)], inputs[len(FIELDS) :]
+        if not is_watched(right_side):
+            return solve_columns(solved, columns, right_side)
+        start = [to_tensor(solved.part(name)) for name in POINT]
+        return tuple(kkt_operator(*fields, *start, *right_side, text_of(solved), columns))
 
     @staticmethod
     @hidden
@@ -154,7 +149,7 @@ def differentiable_gradients(
     doubles = tuple([None if field is None else field.double() for field in fields])
     outputs = SolveFields.apply(lambda _: solved, *doubles)  # type: ignore[no-untyped-call]
     guard = guard_of(solved)
-    known = kept((*doubles, *outputs[: len(POINT)], outputs[_STATUS]), guard)
+    known = kept((*doubles, *outputs[: len(POINT)], outputs[STATUS]), guard)
     wanted = (*(None if bar is None else bar.double() for bar in bars), *(None,) * len(POINT))
     return [
         None if gradient is None or field is None else gradient.to(field.dtype)
@@ -164,10 +159,16 @@ def differentiable_gradients(
     ]
 
 
-def outputs_of(solved: Solved) -> tuple[Tensor, ...]:
-    """New tensors with the OUTPUTS."""
-    point = [solved.part(name) for name in OUTPUTS[: _OBJECTIVE + 1]]
-    return tuple(to_tensor(array) for array in (*point, *(solved.report[name].copy() for name in REPORT)))
+def is_watched(tensors: tuple[Any, ...]) -> bool:
+    """Whether somebody must see an operator: a mode that draws graphs, or the older of torch's two vmaps."""
+    if torch._C._len_torch_dispatch_stack() > 0:
+        return True
+    return any(isinstance(t, torch.Tensor) and is_legacy_batchedtensor(t) for t in tensors)
+
+
+def text_of(solved: Solved) -> str:
+    """The settings that the batch was solved with, as operators take them."""
+    return encode(solved.call.on_failure, solved.call.options)
 
 
 def guard_of(solved: Solved) -> Guard:
@@ -201,4 +202,5 @@ def _primals(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Without the tangents of the forward mode whose rule is being computed."""
     if not torch._C._are_functorch_transforms_active():
         return values
-    return tuple([forward_ad.unpack_dual(v).primal if isinstance(v, torch.Tensor) else v for v in values])
+    unpack: Any = forward_ad.unpack_dual
+    return tuple([unpack(v).primal if isinstance(v, torch.Tensor) else v for v in values])
