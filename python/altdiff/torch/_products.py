@@ -84,7 +84,7 @@ def field_gradients(
     vectors: list[Tensor | None] = [whole.x, -whole.z, -whole.y, None, None]
     if needed[6] or needed[7]:
         upper = at_upper(point, fields[6], fields[7])
-        vectors[3:] = torch.where(upper, 0.0, -whole.z_box), torch.where(upper, -whole.z_box, 0.0)
+        vectors[3:] = -whole.z_box * ~upper, -whole.z_box * upper  # (V8)
     q, h, b, lb, ub = (
         _summed(vector, field) if need and vector is not None and field is not None else None
         for vector, field, need in zip(vectors, _vectors(fields), _vectors(needed), strict=True)
@@ -124,13 +124,13 @@ def plus(left: Tensor | None, right: Tensor | None) -> Tensor | None:
 def at_upper(point: Vector, lb: Tensor | None, ub: Tensor | None) -> Tensor:
     """Which bound of each variable would be the active one; what is active the KKT solve knows.
 
-    The nearer of the two; where they coincide, the one that pushes.
+    The nearer of the two; where they coincide, the one that pushes, as in `src/derivatives/active_set.cpp`.
     """
     x = point.x.detach()
     if lb is None or ub is None:
         return torch.full_like(x, lb is None, dtype=torch.bool)
     below, above = x - lb.detach(), ub.detach() - x
-    return (above < below) | ((above == below) & (point.z_box.detach() > 0))
+    return (above < below) | ((above == below) & (point.z_box.detach() >= 0))
 
 
 def _vectors(fields: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -42,7 +42,7 @@ def as_double(name: str, value: Argument) -> torch.Tensor:
 
 
 def with_history_in_double(value: torch.Tensor) -> torch.Tensor:
-    """The tensor in float64, differentiably. What is no number to differentiate stays: `as_double` will say."""
+    """The tensor in float64, differentiably. Of other types than floating ones `as_double` takes care."""
     return value.double() if value.is_floating_point() else value
 
 
