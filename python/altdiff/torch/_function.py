@@ -17,8 +17,7 @@ from altdiff._fields import FIELDS
 from altdiff._layer import Solved
 from altdiff._stack import is_list_of_sparse
 from altdiff.torch._dynamo import hidden
-from altdiff.torch._graph import in_graph
-from altdiff.torch._operators import encode
+from altdiff.torch._operators import encode, operate
 from altdiff.torch._outputs import REPORT
 from altdiff.torch._problem import exchange, problem_from, require_memory, tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
@@ -127,6 +126,14 @@ def call_solve(call: Call, *fields: Argument | None) -> Any:
     return _apply_solve(call, *fields)
 
 
+def call_outputs(call: Call, *fields: Argument | None) -> tuple[torch.Tensor, ...]:
+    """The OUTPUTS."""
+    *differentiable, report = call_solve(call._replace(outputs=len(DIFFERENTIABLE)), *fields)
+    if isinstance(report, Solved):
+        report = {name: to_tensor(report.report[name]) for name in REPORT}
+    return (*differentiable, *report.values())
+
+
 def call_in_transform(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
     """Types are changed by torch, so that transforms see it."""
 
@@ -150,7 +157,7 @@ def call_operator(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any,
         v if v is None or isinstance(v, torch.Tensor) else as_double(n, v)
         for n, v in zip(FIELDS, fields, strict=True)
     ]
-    outputs = in_graph(encode(call.on_failure, call.options), tuple(tensors))
+    outputs = operate(encode(call.on_failure, call.options), tuple(tensors))
     report = dict(zip(REPORT, outputs[len(DIFFERENTIABLE) :], strict=True))
     return (*outputs[: call.outputs], report)
 

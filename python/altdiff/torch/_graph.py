@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C._functorch import TransformType, get_interpreter_stack
 
-from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff.torch._dynamo import constant
-from altdiff.torch._operators import solve_operator
-from altdiff.torch._tensors import result_type, with_history_in_double
+from altdiff.torch._function import Call, call_outputs
+from altdiff.torch._operators import decode, operate
 
 if TYPE_CHECKING:
     from altdiff.torch._tensors import Argument
 
+_TRANSFORM = (
+    "altdiff.torch cannot be compiled inside torch.func.grad, vjp, jvp and what is made of them: "
+    "compile without fullgraph=True, or call the transform outside of torch.compile"
+)
+_ARRAY = "altdiff.torch compiles calls whose arguments are tensors: compile without fullgraph=True"
+
 
 def in_graph(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tensor, ...]:
     """x, y, z, z_box, objective and the report."""
-    if _differentiates():
-        torch._dynamo.skip_frame(
-            "altdiff.torch cannot be compiled inside torch.func.grad, vjp, jvp and what is made of them: "
-            "compile without fullgraph=True, or call the transform outside of torch.compile"
-        )
-    tensors = [value for value in fields if isinstance(value, torch.Tensor)]
-    if len(tensors) != len([value for value in fields if value is not None]):
-        torch._dynamo.skip_frame("altdiff.torch compiles calls whose arguments are all tensors")
-    dtype = result_type(tensors)
-    doubles = [with_history_in_double(v) if isinstance(v, torch.Tensor) else None for v in fields]
-    outputs = solve_operator(*doubles, text)
-    differentiable = [value.to(dtype) for value in outputs[: len(DIFFERENTIABLE)]]
-    return (*differentiable, *outputs[len(DIFFERENTIABLE) :])
+    tensors: list[Any] = [value for value in fields if value is None or isinstance(value, torch.Tensor)]
+    if len(tensors) < len(fields) or _differentiates():
+        # Has the compiler leave this function to Python, which will come here again and carry on.
+        torch._dynamo.skip_frame(_TRANSFORM if len(tensors) == len(fields) else _ARRAY)
+        on_failure, settings, options = decode(text)
+        return call_outputs(Call(settings, on_failure, options), *fields)
+    return operate(text, tuple(tensors))
 
 
 @constant

@@ -22,6 +22,7 @@ from altdiff.torch._kkt import inner_shape, solve_columns
 from altdiff.torch._outputs import OUTPUTS, REPORT, STATUS, outputs_of
 from altdiff.torch._problem import problem_from
 from altdiff.torch._products import Vector, matrix_gradients
+from altdiff.torch._tensors import result_type, with_history_in_double
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,21 +46,21 @@ def encode(on_failure: str, settings: Mapping[str, Any]) -> str:
 
 
 @lru_cache(maxsize=64)
-def decode(text: str) -> tuple[str, NativeSettings]:
-    """What `encode` was given; the settings as the core takes them."""
+def decode(text: str) -> tuple[str, NativeSettings, dict[str, Any]]:
+    """What `encode` was given; the settings as the core takes them too."""
     on_failure, *options = text.split(";")
     pairs = (option.split("=", 1) for option in options)
     values = {
         name: float(value) if value in ("inf", "nan") else ast.literal_eval(value) for name, value in pairs
     }
-    return on_failure, native_settings(values)
+    return on_failure, native_settings(values), values
 
 
 def solved_batch(
     fields: tuple[Tensor | None, ...], text: str, point: tuple[Tensor, ...] | None = None
 ) -> Solved:
     """The fields, solved, from a point if there is one."""
-    on_failure, settings = decode(text)
+    on_failure, settings, _ = decode(text)
     start = None
     if point is not None:  # of an instance that failed it may hold NaN
         start = {name: np.nan_to_num(part.numpy()) for name, part in zip(POINT, point, strict=True)}
@@ -85,6 +86,13 @@ def kkt_operator(*arguments: Any) -> tuple[Tensor, ...]:
     """(V1) at the solution that the fields have, which is near the point."""
     fields, point, right_side, text, columns = _parted(arguments)
     return solve_columns(solved_batch(fields, text, point), columns, right_side)
+
+
+def operate(text: str, fields: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
+    """The OUTPUTS in the tensors' type."""
+    dtype = result_type([field for field in fields if field is not None])
+    outputs = solve_operator(*[None if v is None else with_history_in_double(v) for v in fields], text)
+    return (*(value.to(dtype) for value in outputs[:STATUS]), *outputs[STATUS:])
 
 
 @solve_operator.register_fake
