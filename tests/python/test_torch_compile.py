@@ -113,7 +113,8 @@ class Network(torch.nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         q = self.features(inputs)
-        return self.layer(torch.eye(4), q, lb=torch.zeros(4), ub=torch.full((4,), 0.5))
+        x: torch.Tensor = self.layer(torch.eye(4), q, lb=torch.zeros(4), ub=torch.full((4,), 0.5))
+        return x
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -144,11 +145,11 @@ def test_a_derivative_inside_of_a_compiled_function_is_right_or_an_error(transfo
     def loss(h: Any) -> Any:
         return layer(**{**values, "h": h}).pow(2).sum()
 
-    expected = transform(loss)(values["h"])
-    same(torch.compile(transform(loss), backend="aot_eager")(values["h"]), expected)
+    compile_: Any = torch.compile
+    same(compile_(transform(loss), backend="aot_eager")(values["h"]), transform(loss)(values["h"]))
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported, match=r"cannot be compiled inside torch\.func\.grad"):
-        torch.compile(transform(loss), fullgraph=True, backend="aot_eager")(values["h"])
+        compile_(transform(loss), fullgraph=True, backend="aot_eager")(values["h"])
 
 
 @pytest.mark.parametrize("transform", [grad, jacrev, jacfwd, hessian])

@@ -13,12 +13,15 @@ import torch
 from altdiff._layer import Solved
 from altdiff.torch import QPLayer, solve_qp
 from helpers.problems import FIELDS, POINT, known_problem, natural_problem
-from torch.autograd import forward_ad
-from torch.autograd.functional import hessian as slow_hessian
-from torch.autograd.functional import jacobian as slow_jacobian
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 
 Tensors = dict[str, Any]
+
+# Without types of their own.
+forward_ad: Any = torch.autograd.forward_ad
+slow_hessian: Any = torch.autograd.functional.hessian
+slow_jacobian: Any = torch.autograd.functional.jacobian
+
 TIGHT: Any = {"rtol": 1e-8, "atol": 1e-9}
 
 
@@ -109,7 +112,7 @@ def test_jvp_and_vjp_are_transposes_for_all_fields_at_once() -> None:
         return QPLayer()(**dict(zip(names, arguments, strict=True)))
 
     bar = torch.randn(4, dtype=torch.float64, generator=generator)
-    _, moved = jvp(x, tuple(values.values()), tangents)
+    moved: Any = jvp(x, tuple(values.values()), tangents)[1]
     pull = vjp(x, *values.values())[1]
     same(moved @ bar, sum((g * t).sum() for g, t in zip(pull(bar), tangents, strict=True)))
 
@@ -326,10 +329,10 @@ def test_without_gradients_no_solved_batch_stays_alive(
 
 
 def test_a_gradient_is_computed_only_for_what_requires_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from altdiff.torch import _transform
+    from altdiff.torch import _adjoint, _transform
 
     asked: list[tuple[bool, ...]] = []
-    original = _transform.gradients
+    original = _adjoint.gradients
 
     def remember(solve: Any, guard: Any, known: Any, needed: Any, bars: Any) -> Any:
         asked.append(tuple(needed))

@@ -14,22 +14,29 @@ from altdiff.torch._operators import decode, operate
 if TYPE_CHECKING:
     from altdiff.torch._tensors import Argument
 
-_TRANSFORM = (
-    "altdiff.torch cannot be compiled inside torch.func.grad, vjp, jvp and what is made of them: "
-    "compile without fullgraph=True, or call the transform outside of torch.compile"
-)
-_ARRAY = "altdiff.torch compiles calls whose arguments are tensors: compile without fullgraph=True"
-
 
 def in_graph(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tensor, ...]:
     """x, y, z, z_box, objective and the report."""
     tensors: list[Any] = [value for value in fields if value is None or isinstance(value, torch.Tensor)]
-    if len(tensors) < len(fields) or _differentiates():
-        # Has the compiler leave this function to Python, which will come here again and carry on.
-        torch._dynamo.skip_frame(_TRANSFORM if len(tensors) == len(fields) else _ARRAY)
-        on_failure, settings, options = decode(text)
-        return call_outputs(Call(settings, on_failure, options), *fields)
+    # To skip a frame has the compiler leave this function to Python, which comes here again and goes on. The
+    # messages are literals because torch would not show others.
+    if len(tensors) < len(fields):
+        torch._dynamo.skip_frame(
+            "altdiff.torch compiles calls whose arguments are tensors: compile without fullgraph=True"
+        )
+        return _in_python(text, fields)
+    if _differentiates():
+        torch._dynamo.skip_frame(
+            "altdiff.torch cannot be compiled inside torch.func.grad, vjp, jvp and what is made of them: "
+            "compile without fullgraph=True, or call the transform outside of torch.compile"
+        )
+        return _in_python(text, fields)
     return operate(text, tuple(tensors))
+
+
+def _in_python(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tensor, ...]:
+    on_failure, settings, options = decode(text)
+    return call_outputs(Call(settings, on_failure, options), *fields)
 
 
 @constant

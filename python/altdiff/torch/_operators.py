@@ -176,8 +176,9 @@ def _kkt_vmap(info: Any, dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, A
 
 solve_operator.register_autograd(_solve_backward, setup_context=_save_solve)
 kkt_operator.register_autograd(_kkt_backward, setup_context=_save_kkt)
-solve_operator.register_vmap(_solve_vmap)
-kkt_operator.register_vmap(_kkt_vmap)
+if hasattr(solve_operator, "register_vmap"):  # since torch 2.5
+    solve_operator.register_vmap(_solve_vmap)
+    kkt_operator.register_vmap(_kkt_vmap)
 
 
 def _guard(text: str) -> Guard:
