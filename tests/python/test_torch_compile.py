@@ -148,7 +148,7 @@ def test_a_derivative_inside_of_a_compiled_function_is_right_or_an_error(transfo
     compile_: Any = torch.compile
     same(compile_(transform(loss), backend="aot_eager")(values["h"]), transform(loss)(values["h"]))
     torch._dynamo.reset()
-    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"cannot be compiled inside torch\.func\.grad"):
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"cannot be compiled inside forward mode"):
         compile_(transform(loss), fullgraph=True, backend="aot_eager")(values["h"])
 
 
@@ -162,6 +162,30 @@ def test_a_transform_of_a_compiled_function_is_right(transform: Any) -> None:
 
     compiled = torch.compile(loss, backend="aot_eager")
     same(transform(compiled)(values["h"]), transform(loss)(values["h"]))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_forward_mode_around_a_compiled_graph_is_an_error_and_not_a_lost_tangent(backend: str) -> None:
+    values = problem(13)
+    forward_ad: Any = torch.autograd.forward_ad
+    compiled = torch.compile(lambda q: QPLayer()(**{**values, "q": q}), backend=backend)
+    compiled(values["q"])
+    with (
+        forward_ad.dual_level(),
+        pytest.raises(RuntimeError, match="forward mode does not reach through a compiled graph"),
+    ):
+        compiled(forward_ad.make_dual(values["q"], values["q"]))
+
+
+def test_forward_mode_inside_of_a_compiled_function_is_right() -> None:
+    values = problem(14)
+    forward_ad: Any = torch.autograd.forward_ad
+
+    def moved(q: Any) -> Any:
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(QPLayer()(**{**values, "q": forward_ad.make_dual(q, q)})).tangent
+
+    same(torch.compile(moved, backend="aot_eager")(values["q"]), moved(values["q"]))
 
 
 def test_a_second_derivative_of_a_compiled_graph_is_an_error_of_torch() -> None:

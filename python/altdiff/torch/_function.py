@@ -95,8 +95,6 @@ def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
 
 def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: Tensors) -> Tensors:
     """The gradient of each field that needs one, in its own type."""
-    if any(is_legacy_batchedtensor(bar) for bar in bars if bar is not None):
-        return tuple(differentiable_gradients(solved, needed, fields, bars))
     bars = tuple([bar if bar is None else as_double("the cotangent", bar) for bar in bars])
     if isinstance(solved.batch, DenseBatch):
         quick = exchange.vjp(
@@ -105,6 +103,8 @@ def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: T
         if quick is not None:
             return tuple(quick)
         require_memory(solved)
+    if any(is_legacy_batchedtensor(bar) for bar in bars if bar is not None):
+        return tuple(differentiable_gradients(solved, needed, fields, bars))
     cotangents = {
         name: bar.detach().numpy() for name, bar in zip(DIFFERENTIABLE, bars, strict=False) if bar is not None
     }

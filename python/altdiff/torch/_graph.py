@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C._functorch import TransformType, get_interpreter_stack
+from torch.autograd import forward_ad
 
 from altdiff.torch._dynamo import constant
 from altdiff.torch._function import Call, call_outputs
@@ -27,7 +28,7 @@ def in_graph(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tens
         return _in_python(text, fields)
     if _differentiates():
         torch._dynamo.skip_frame(
-            "altdiff.torch cannot be compiled inside torch.func.grad, vjp, jvp and what is made of them: "
+            "altdiff.torch cannot be compiled inside forward mode or torch.func.grad, vjp, jvp: "
             "compile without fullgraph=True, or call the transform outside of torch.compile"
         )
         return _in_python(text, fields)
@@ -42,4 +43,5 @@ def _in_python(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Te
 @constant
 def _differentiates() -> bool:
     """Whether a transform other than vmap is at work: torch would silently lose derivatives of operators."""
-    return any(level.key() != TransformType.Vmap for level in get_interpreter_stack() or ())
+    transforms = [level.key() for level in get_interpreter_stack() or ()]
+    return forward_ad._current_level >= 0 or any(kind != TransformType.Vmap for kind in transforms)

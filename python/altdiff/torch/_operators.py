@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from altdiff import _layer
 from altdiff._fields import DIMENSIONS, FIELDS, POINT
@@ -60,6 +61,7 @@ def solved_batch(
     fields: tuple[Tensor | None, ...], text: str, point: tuple[Tensor, ...] | None = None
 ) -> Solved:
     """The fields, solved, from a point if there is one."""
+    _require_no_tangents(fields)
     on_failure, settings, _ = decode(text)
     start = None
     if point is not None:  # of an instance that failed it may hold NaN
@@ -184,6 +186,22 @@ if hasattr(solve_operator, "register_vmap"):  # since torch 2.5
 def _guard(text: str) -> Guard:
     on_failure = text.split(";", 1)[0]
     return Guard(on_failure != "raise", float("nan") if on_failure == "nan" else 0.0)
+
+
+def _require_no_tangents(fields: tuple[Tensor | None, ...]) -> None:
+    """An operator has no forward mode, and torch would drop the tangents without a word."""
+    if forward_ad._current_level >= 0 and any(map(_has_tangent, fields)):
+        raise RuntimeError(
+            "forward mode does not reach through a compiled graph: call the layer outside of torch.compile"
+        )
+
+
+def _has_tangent(field: Tensor | None) -> bool:
+    unpack: Any = forward_ad.unpack_dual
+    try:
+        return field is not None and unpack(field).tangent is not None
+    except RuntimeError:  # torch cannot look inside while it draws a graph, of which the tangents are part
+        return False
 
 
 def _rows(matrix: Tensor | None) -> int:

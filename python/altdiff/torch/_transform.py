@@ -47,7 +47,7 @@ class SolveFields(torch.autograd.Function):
         solved = solve(fields)
         if not is_watched(fields):
             return (*outputs_of(solved), solved)
-        return (*solve_operator(*fields, text_of(solved)), solved)
+        return (*solve_operator(*_without_tangents(fields), text_of(solved)), solved)
 
     @staticmethod
     @hidden
@@ -100,7 +100,8 @@ class SolveKkt(torch.autograd.Function):
         if not is_watched(right_side):
             return solve_columns(solved, columns, right_side)
         start = [to_tensor(solved.part(name)) for name in POINT]
-        return tuple(kkt_operator(*fields, *start, *right_side, text_of(solved), columns))
+        known = _without_tangents(fields)
+        return tuple(kkt_operator(*known, *start, *right_side, text_of(solved), columns))
 
     @staticmethod
     @hidden
@@ -200,7 +201,9 @@ def _all_forward_levels() -> Any:
 
 def _primals(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Without the tangents of the forward mode whose rule is being computed."""
-    if not torch._C._are_functorch_transforms_active():
-        return values
+    return _without_tangents(values) if torch._C._are_functorch_transforms_active() else values
+
+
+def _without_tangents(values: tuple[Any, ...]) -> tuple[Any, ...]:
     unpack: Any = forward_ad.unpack_dual
     return tuple([unpack(v).primal if isinstance(v, torch.Tensor) else v for v in values])
