@@ -198,6 +198,18 @@ def test_a_second_derivative_of_a_compiled_graph_is_an_error_of_torch() -> None:
         torch.autograd.grad(gradient.sum(), h)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_numbers_for_bounds_are_compiled(dynamic: bool) -> None:
+    def x(q: Any) -> Any:
+        return QPLayer()(torch.eye(4), q, lb=0.0, ub=1)
+
+    q = torch.linspace(-2, 2, 4).requires_grad_()
+    compiled: Any = torch.compile(x, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    same(compiled(q), x(q))
+    same(torch.autograd.grad(compiled(q).sum(), q), torch.autograd.grad(x(q).sum(), q))
+    same(make_fx(x)(q)(2 * q), x(2 * q))
+
+
 def test_arrays_break_the_graph_but_not_the_answer() -> None:
     values = problem(10)
     P = values["P"].numpy()

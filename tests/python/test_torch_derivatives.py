@@ -236,6 +236,22 @@ def test_a_scalar_bound_has_a_second_derivative() -> None:
     same(hessian(lambda lb: loss(values, lb=lb))(scalar), vector.sum())
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("bound", [0.0, [0.0, 0.0, 0.0]])
+def test_a_bound_that_is_a_constant_leaves_the_gradient_of_the_other_alone(bound: Any, sparse: bool) -> None:
+    P = scipy.sparse.eye(3).tocsc() if sparse else torch.eye(3, dtype=torch.float64)
+    q = torch.tensor([1.0, -0.5, -2.0], dtype=torch.float64)  # at lb, inside, at ub
+    ub = torch.ones(3, dtype=torch.float64, requires_grad=True)
+
+    def loss(ub: Any) -> Any:
+        return QPLayer()(P, q, lb=bound, ub=ub).sum()
+
+    expected = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+    same(torch.autograd.grad(loss(ub), ub, create_graph=True)[0], expected)
+    for transform in (jacrev, jacfwd):
+        same(transform(loss)(ub.detach()), expected)
+
+
 @pytest.mark.parametrize("on_failure", ["nan", "zero"])
 def test_failed_instances_are_treated_alike_with_and_without_a_history(on_failure: str) -> None:
     values = known(15)

@@ -17,7 +17,7 @@ from altdiff._fields import FIELDS
 from altdiff._layer import Solved
 from altdiff._stack import is_list_of_sparse
 from altdiff.torch._dynamo import hidden
-from altdiff.torch._operators import encode, operate
+from altdiff.torch._operators import encode, solve_operator
 from altdiff.torch._outputs import REPORT
 from altdiff.torch._problem import exchange, problem_from, require_memory, tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
@@ -44,7 +44,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True)
 class Constant:
-    """An argument that is no tensor; hides lists from transforms, which would look into them."""
+    """A sparse argument; hides lists of them from transforms, which would look inside."""
 
     value: Argument
 
@@ -141,32 +141,33 @@ def call_in_transform(call: Call, fields: tuple[Argument | None, ...]) -> tuple[
         arguments = tuple([v.value if isinstance(v, Constant) else v for v in values])
         return solve(call._replace(outputs=0), arguments)[-1]
 
-    dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
-    outputs = SolveFields.apply(solved_batch, *map(in_double, fields))  # type: ignore[no-untyped-call]
-    differentiable = outputs[: len(DIFFERENTIABLE)]
-    report = dict(zip(REPORT, outputs[len(DIFFERENTIABLE) : -1], strict=True))
-    return (*(value.to(dtype) for value in differentiable[: call.outputs]), report)
+    outputs = SolveFields.apply(solved_batch, *map(in_double, FIELDS, fields))  # type: ignore[no-untyped-call]
+    return _results(call, outputs[:-1], fields)
 
 
 def call_operator(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
     """For modes that watch operators, or work with tensors that hold no numbers."""
-    for name, value in zip(FIELDS, fields, strict=True):
-        if is_sparse(value) or is_list_of_sparse(value):
+    values = [in_double(name, value) for name, value in zip(FIELDS, fields, strict=True)]
+    for name, value in zip(FIELDS, values, strict=True):
+        if isinstance(value, Constant):
             raise TypeError(f"{name} is a scipy.sparse matrix, which a graph of tensors cannot hold")
-    tensors = [
-        v if v is None or isinstance(v, torch.Tensor) else as_double(n, v)
-        for n, v in zip(FIELDS, fields, strict=True)
-    ]
-    outputs = operate(encode(call.on_failure, call.options), tuple(tensors))
+    return _results(call, solve_operator(*values, encode(call.on_failure, call.options)), fields)
+
+
+def _results(call: Call, outputs: tuple[Any, ...], fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
+    """Of the OUTPUTS what the call asks for, in its type, and the report."""
+    dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
     report = dict(zip(REPORT, outputs[len(DIFFERENTIABLE) :], strict=True))
-    return (*outputs[: call.outputs], report)
+    return (*(value.to(dtype) for value in outputs[: call.outputs]), report)
 
 
-def in_double(value: Argument | None) -> Any:
-    """The argument as a float64 tensor with its history; constants that are no tensors as they are."""
+def in_double(name: str, value: Argument | None) -> Any:
+    """The argument as a float64 tensor with its history; a constant that is sparse in a box."""
+    if value is None:
+        return None
     if isinstance(value, torch.Tensor):
         return with_history_in_double(value)
-    return None if value is None else Constant(value)
+    return Constant(value) if is_sparse(value) or is_list_of_sparse(value) else as_double(name, value)
 
 
 # `Solve.apply` without the look at its signature, which takes longer than a small problem.

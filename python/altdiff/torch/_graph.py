@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch._C._functorch import TransformType, get_interpreter_stack
@@ -10,7 +10,9 @@ from torch.autograd import forward_ad
 
 from altdiff.torch._dynamo import constant
 from altdiff.torch._function import Call, call_outputs
-from altdiff.torch._operators import decode, operate
+from altdiff.torch._operators import decode, solve_operator
+from altdiff.torch._outputs import STATUS
+from altdiff.torch._tensors import result_type, with_history_in_double
 
 if TYPE_CHECKING:
     from altdiff.torch._tensors import Argument
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
 
 def in_graph(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tensor, ...]:
     """x, y, z, z_box, objective and the report."""
-    tensors: list[Any] = [value for value in fields if value is None or isinstance(value, torch.Tensor)]
+    tensors = [value for value in fields if isinstance(value, torch.Tensor)]
+    dtype = result_type(tensors)
+    doubles = [_in_double(value) for value in fields]
     # To skip a frame has the compiler leave this function to Python, which comes here again and goes on. The
     # messages are literals because torch would not show others.
-    if len(tensors) < len(fields):
+    if any(value is not None and double is None for value, double in zip(fields, doubles, strict=True)):
         torch._dynamo.skip_frame(
-            "altdiff.torch compiles calls whose arguments are tensors: compile without fullgraph=True"
+            "altdiff.torch compiles calls of tensors and numbers: compile without fullgraph=True"
         )
         return _in_python(text, fields)
     if _differentiates():
@@ -32,7 +36,14 @@ def in_graph(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tens
             "compile without fullgraph=True, or call the transform outside of torch.compile"
         )
         return _in_python(text, fields)
-    return operate(text, tuple(tensors))
+    outputs = solve_operator(*doubles, text)
+    return (*(value.to(dtype) for value in outputs[:STATUS]), *outputs[STATUS:])
+
+
+def _in_double(value: Argument | None) -> torch.Tensor | None:
+    if isinstance(value, (int, float)):
+        return torch.full((), value, dtype=torch.float64)
+    return with_history_in_double(value) if isinstance(value, torch.Tensor) else None
 
 
 def _in_python(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tensor, ...]:

@@ -23,7 +23,6 @@ from altdiff.torch._kkt import inner_shape, solve_columns
 from altdiff.torch._outputs import OUTPUTS, REPORT, STATUS, outputs_of
 from altdiff.torch._problem import problem_from
 from altdiff.torch._products import Vector, matrix_gradients
-from altdiff.torch._tensors import result_type, with_history_in_double
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,13 +87,6 @@ def kkt_operator(*arguments: Any) -> tuple[Tensor, ...]:
     """(V1) at the solution that the fields have, which is near the point."""
     fields, point, right_side, text, columns = _parted(arguments)
     return solve_columns(solved_batch(fields, text, point), columns, right_side)
-
-
-def operate(text: str, fields: tuple[Tensor | None, ...]) -> tuple[Tensor, ...]:
-    """The OUTPUTS in the tensors' type."""
-    dtype = result_type([field for field in fields if field is not None])
-    outputs = solve_operator(*[None if v is None else with_history_in_double(v) for v in fields], text)
-    return (*(value.to(dtype) for value in outputs[:STATUS]), *outputs[STATUS:])
 
 
 @solve_operator.register_fake

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from altdiff._arrays import is_sparse
@@ -18,7 +19,6 @@ from altdiff.torch._tensors import as_double
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from altdiff._layer import Solved
@@ -73,6 +73,15 @@ def require_memory(solved: Solved) -> None:
         raise RuntimeError(
             "a tensor that the forward pass read was resized before the backward pass, and its memory is gone"
         )
+
+
+def constant(solved: Solved, name: str) -> torch.Tensor | None:
+    """A dense field that the user did not pass as a tensor."""
+    problem = solved.batch.problem
+    if isinstance(problem, TensorProblem):
+        return problem.tensors[FIELDS.index(name)]
+    array = problem.values[name]
+    return torch.from_numpy(array) if isinstance(array, np.ndarray) else None
 
 
 def _array(name: str, value: Argument | None) -> Any:

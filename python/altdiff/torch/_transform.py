@@ -21,6 +21,7 @@ from altdiff.torch._dynamo import hidden
 from altdiff.torch._kkt import solve_columns
 from altdiff.torch._operators import encode, kkt_operator, solve_operator
 from altdiff.torch._outputs import OUTPUTS, REPORT, STATUS, outputs_of
+from altdiff.torch._problem import constant
 from altdiff.torch._products import Vector, matrix_gradients, matrix_tangent, plus
 from altdiff.torch._tensors import to_tensor
 
@@ -115,7 +116,7 @@ class SolveKkt(torch.autograd.Function):
     def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
         """Another solve with the same matrix."""
         fields, solution = _parted(ctx.saved_tensors)
-        adjoint = _linear_solve(ctx.solved, ctx.columns)(fields, filled(bars, solution))
+        adjoint = _linear_solve(ctx.solved, ctx.columns)(fields, filled(bars, solution))  # (H1)
         P, G, A = matrix_gradients(adjoint, solution, fields, ctx.needs_input_grad[2:], ctx.columns)
         return (None, None, P, None, G, None, A, None, None, None, *adjoint)
 
@@ -147,7 +148,8 @@ def differentiable_gradients(
     solved: Solved, needed: tuple[bool, ...], fields: Fields, bars: Fields
 ) -> list[Tensor | None]:
     """The gradients of the fields for cotangents of x, y, z, ..., with a history that leads to both."""
-    doubles = tuple([None if field is None else field.double() for field in fields])
+    given = [constant(solved, name) if v is None else v for name, v in zip(FIELDS, fields, strict=True)]
+    doubles = tuple([None if field is None else field.double() for field in given])
     outputs = SolveFields.apply(lambda _: solved, *doubles)  # type: ignore[no-untyped-call]
     guard = guard_of(solved)
     known = kept((*doubles, *outputs[: len(POINT)], outputs[STATUS]), guard)
