@@ -83,6 +83,13 @@ def test_one_graph_serves_every_batch_size() -> None:
     assert len(graphs) <= 2  # a forward, perhaps apart from one of inference
 
 
+def test_more_shapes_than_the_compiler_wants_to_compile_are_solved_in_python() -> None:
+    compiled = torch.compile(QPLayer(), backend="aot_eager", dynamic=False)
+    for n in range(2, 14):
+        q = torch.zeros(n, requires_grad=True)
+        same(torch.autograd.grad(compiled(torch.eye(n), q).sum(), q), (-torch.ones(n),))
+
+
 @pytest.mark.parametrize("on_failure", ["nan", "zero"])
 def test_failed_instances_are_treated_as_without_a_compiler(on_failure: str) -> None:
     values = problem(4)

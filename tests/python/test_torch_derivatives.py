@@ -194,6 +194,26 @@ def test_a_fixed_variable_moves_with_the_bound_that_holds_it(push: float, held: 
     same(by_lb if held == "ub" else by_ub, 0 * P)
 
 
+def test_fields_that_broadcast_both_ways_have_second_derivatives() -> None:
+    values = known(25)
+    generator = torch.Generator().manual_seed(25)
+    shapes = {"q": (2, 1, 4), "h": (3, 3), "P": (2, 1, 4, 4), "b": (1, 1)}
+    for name, shape in shapes.items():
+        noise = 0.005 * torch.randn(shape, dtype=torch.float64, generator=generator)
+        values[name] = values[name] + (noise + noise.mT if name == "P" else noise)
+    names = ("P", "q", "G", "h", "b", "ub")
+
+    def total(*arguments: Any) -> Any:
+        return loss(values, **dict(zip(names, arguments, strict=True)))
+
+    inputs = tuple(values[name].requires_grad_() for name in names)
+    same(
+        torch.autograd.grad(total(*inputs), inputs, create_graph=True),
+        torch.autograd.grad(total(*inputs), inputs),
+    )
+    assert torch.autograd.gradgradcheck(total, inputs, rtol=1e-5, atol=1e-5)
+
+
 def test_a_gradient_at_a_kink_is_the_same_with_a_history() -> None:
     # x = 0 touches its bounds and a row without being pushed.
     values: Tensors = {
@@ -306,7 +326,8 @@ def test_replacing_the_data_of_a_tensor_does_not_change_the_gradient() -> None:
         value.data = torch.full_like(value, torch.nan)
     gc.collect()
     junk = [torch.full((4, 4), torch.nan, dtype=torch.float64) for _ in range(100)]
-    same(torch.autograd.grad(total, list(values.values())), expected)
+    same(torch.autograd.grad(total, list(values.values()), retain_graph=True), expected)
+    same(torch.autograd.grad(total, list(values.values()), create_graph=True), expected)
     assert len(junk) == 100
 
 

@@ -124,13 +124,13 @@ def plus(left: Tensor | None, right: Tensor | None) -> Tensor | None:
 def at_upper(point: Vector, lb: Tensor | None, ub: Tensor | None) -> Tensor:
     """Which bound of each variable would be the active one; what is active the KKT solve knows.
 
-    The nearer of the two; where they coincide, the one that pushes, as in `src/derivatives/active_set.cpp`.
+    The one that pushes; where none does, the nearer of the two.
     """
-    x = point.x.detach()
+    x, z_box = point.x.detach(), point.z_box.detach()
     if lb is None or ub is None:
         return torch.full_like(x, lb is None, dtype=torch.bool)
-    below, above = x - lb.detach(), ub.detach() - x
-    return (above < below) | ((above == below) & (point.z_box.detach() >= 0))
+    nearer = ub.detach() - x <= x - lb.detach()
+    return (z_box > 0) | ((z_box == 0) & nearer)
 
 
 def _vectors(fields: tuple[Any, ...]) -> tuple[Any, ...]:
