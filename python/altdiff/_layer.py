@@ -38,6 +38,7 @@ class Solved:
     settled: Mapping[str, Array] | None = None  # x, y, z, z_box and objective after a failure policy
     only_solved: bool = False  # an instance that stopped early has no derivative
     without_derivative: float = np.nan  # what stands for the derivative of an instance without one
+    call: Any = None  # what a front end needs to solve it again
 
     def part(self, name: str) -> Array:
         """A new array with x, y, z, z_box or objective."""
@@ -81,7 +82,7 @@ def settle(solved: Solved, on_failure: str) -> Solved:
         last = value[failed]
         value[failed] = np.nan if on_failure == "nan" else np.where(np.isfinite(last), last, 0.0)
     filler = np.nan if on_failure == "nan" else 0.0
-    return Solved(solved.batch, values, only_solved=True, without_derivative=filler)
+    return Solved(solved.batch, values, only_solved=True, without_derivative=filler, call=solved.call)
 
 
 def vjp(solved: Solved, bars: Mapping[str, Array | None], wanted: Iterable[str] = FIELDS) -> dict[str, Block]:

@@ -10,12 +10,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from altdiff._arrays import Array, Block, MatrixLike
+    from altdiff._problem import Problem
 
 
 class Batch(Protocol):
     """A solved batch. `missing` stands for the derivative of an instance without one; `only_solved` says that
     an instance that stopped early has none.
     """
+
+    @property
+    def problem(self) -> Problem:
+        """What was solved."""
 
     @property
     def all_solved(self) -> bool:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch._C._functorch import is_legacy_batchedtensor
+from torch.autograd import forward_ad
 
 from altdiff import _layer
+from altdiff._arrays import is_sparse
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._dense import DenseBatch
 from altdiff._fields import FIELDS
 from altdiff._layer import Solved
-from altdiff.torch._problem import exchange, problem_from, tensor_problem
-from altdiff.torch._tensors import as_double, result_type, to_tensor
+from altdiff._stack import is_list_of_sparse
+from altdiff.torch._dynamo import hidden
+from altdiff.torch._operators import encode, solve_operator
+from altdiff.torch._outputs import REPORT
+from altdiff.torch._problem import exchange, problem_from, require_memory, tensor_problem
+from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
+from altdiff.torch._transform import SolveFields, differentiable_gradients
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from altdiff._binding import NativeSettings
     from altdiff.torch._tensors import Argument
 
@@ -27,48 +38,40 @@ class Call(NamedTuple):
 
     settings: NativeSettings
     on_failure: str
+    options: Mapping[str, Any]  # the settings as the user gave them
     outputs: int = 1  # how many of DIFFERENTIABLE are asked for: x alone, or the first few
 
 
-class Differentiable(torch.autograd.Function):
-    """What a call's outputs depend on, and how their gradients come back."""
+@dataclass(frozen=True)
+class Constant:
+    """A sparse argument; hides lists of them from transforms, which would look inside."""
+
+    value: Argument
+
+
+class Solve(torch.autograd.Function):
+    """The outputs that a call asks for; then the solved batch itself. Quick; `SolveFields` can do more."""
 
     @staticmethod
-    def backward(ctx: Any, *bars: torch.Tensor | None) -> Tensors:
-        """Gradients of those fields that need one."""
-        fields, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
-        # A gradient that will be differentiated again gets a history, so that it can refuse.
-        gradients = (
-            Adjoint.apply(ctx.solved, needed, *fields, *bars[:-1])  # type: ignore[no-untyped-call]
-            if torch.is_grad_enabled()
-            else pull_back(ctx.solved, needed, fields, bars[:-1])
-        )
-        return (None, *gradients)
-
-
-class Solve(Differentiable):
-    """The outputs that a call asks for; then the solved batch itself."""
-
-    @staticmethod
+    @hidden
     def forward(ctx: Any, call: Call, *fields: Argument | None) -> Outputs:
         """Solves in float64 whatever the tensors' type."""
         outputs = solve(call, fields)
-        keep(ctx, fields, outputs[-1])
+        # The tensors whose memory the solved batch reads: torch sees if they change.
+        ctx.save_for_backward(*[v if v is None or isinstance(v, torch.Tensor) else None for v in fields])
+        ctx.solved = outputs[-1]
+        ctx.set_materialize_grads(False)
         return outputs
 
-
-class SolveInTransform(Differentiable):
-    """The same for functorch, which asks for it in two steps; one step is faster."""
-
     @staticmethod
-    def forward(call: Call, *fields: Argument | None) -> Outputs:
-        """Solves in float64 whatever the tensors' type."""
-        return solve(call, fields)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Outputs) -> None:
-        """Keeps what the gradients need."""
-        keep(ctx, inputs[1:], output[-1])
+    @hidden
+    def backward(ctx: Any, *bars: torch.Tensor | None) -> Tensors:
+        """Gradients of those fields that need one."""
+        fields, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
+        # A gradient that will be differentiated again, or whose cotangents are a batch, needs a history.
+        if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
+            return (None, *differentiable_gradients(ctx.solved, needed, fields, bars[:-1]))
+        return (None, *pull_back(ctx.solved, needed, fields, bars[:-1]))
 
 
 def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
@@ -76,10 +79,11 @@ def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
     quick = exchange.solve(fields, call.settings, call.outputs)
     if quick is None:
         solved = _layer.solve(problem_from(fields), call.settings)
+        solved.call = call
     else:
         layout, native, outputs = quick
         batch = DenseBatch(tensor_problem(layout, fields), native)  # type: ignore[arg-type]
-        solved = Solved(batch)
+        solved = Solved(batch, call=call)
         if outputs is not None:
             return (*outputs, solved)
         batch.blame()
@@ -87,13 +91,6 @@ def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
     dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
     names = DIFFERENTIABLE[: call.outputs]
     return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
-
-
-def keep(ctx: Any, fields: tuple[Argument | None, ...], solved: torch.Tensor | Solved) -> None:
-    """Keeps the solved batch, and the tensors whose memory it reads: torch sees if they change."""
-    ctx.solved = solved
-    ctx.save_for_backward(*[v if v is None or isinstance(v, torch.Tensor) else None for v in fields])
-    ctx.set_materialize_grads(False)
 
 
 def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: Tensors) -> Tensors:
@@ -105,6 +102,9 @@ def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: T
         )
         if quick is not None:
             return tuple(quick)
+        require_memory(solved)
+    if any(is_legacy_batchedtensor(bar) for bar in bars if bar is not None):
+        return tuple(differentiable_gradients(solved, needed, fields, bars))
     cotangents = {
         name: bar.detach().numpy() for name, bar in zip(DIFFERENTIABLE, bars, strict=False) if bar is not None
     }
@@ -116,35 +116,58 @@ def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: T
     )
 
 
-class Adjoint(torch.autograd.Function):
-    """The gradients as a function of the tensors and the cotangents.
-
-    A function of its own because autograd would take gradients without a history for constants, and a second
-    derivative would silently lack a term.
-    """
-
-    @staticmethod
-    def forward(solved: Solved, needed: tuple[bool, ...], *inputs: torch.Tensor | None) -> Tensors:
-        """The gradient of each field that needs one."""
-        return pull_back(solved, needed, inputs[: len(FIELDS)], inputs[len(FIELDS) :])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        """Nothing to keep: the second derivative is refused."""
-
-    @staticmethod
-    def backward(ctx: Any, *bars: torch.Tensor) -> NoReturn:
-        """Refuses."""
-        raise NotImplementedError(
-            "altdiff.torch has first derivatives only: its gradient cannot be differentiated"
-        )
-
-
+@hidden
 def call_solve(call: Call, *fields: Argument | None) -> Any:
-    """The outputs as tensors with a history, then the solved batch."""
-    if torch._C._are_functorch_transforms_active():
-        return SolveInTransform.apply(call, *fields)  # type: ignore[no-untyped-call]
+    """The outputs as tensors with a history; last the solved batch, or under a transform its report."""
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return call_in_transform(call, fields)
+    if torch._C._len_torch_dispatch_stack() > 0:
+        return call_operator(call, fields)
     return _apply_solve(call, *fields)
+
+
+def call_outputs(call: Call, *fields: Argument | None) -> tuple[torch.Tensor, ...]:
+    """The OUTPUTS."""
+    *differentiable, report = call_solve(call._replace(outputs=len(DIFFERENTIABLE)), *fields)
+    if isinstance(report, Solved):
+        report = {name: to_tensor(report.report[name]) for name in REPORT}
+    return (*differentiable, *report.values())
+
+
+def call_in_transform(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
+    """Types are changed by torch, so that transforms see it."""
+
+    def solved_batch(values: tuple[Any, ...]) -> Any:
+        arguments = tuple([v.value if isinstance(v, Constant) else v for v in values])
+        return solve(call._replace(outputs=0), arguments)[-1]
+
+    outputs = SolveFields.apply(solved_batch, *map(in_double, FIELDS, fields))  # type: ignore[no-untyped-call]
+    return _results(call, outputs[:-1], fields)
+
+
+def call_operator(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
+    """For modes that watch operators, or work with tensors that hold no numbers."""
+    values = [in_double(name, value) for name, value in zip(FIELDS, fields, strict=True)]
+    for name, value in zip(FIELDS, values, strict=True):
+        if isinstance(value, Constant):
+            raise TypeError(f"{name} is a scipy.sparse matrix, which a graph of tensors cannot hold")
+    return _results(call, solve_operator(*values, encode(call.on_failure, call.options)), fields)
+
+
+def _results(call: Call, outputs: tuple[Any, ...], fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
+    """Of the OUTPUTS what the call asks for, in its type, and the report."""
+    dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
+    report = dict(zip(REPORT, outputs[len(DIFFERENTIABLE) :], strict=True))
+    return (*(value.to(dtype) for value in outputs[: call.outputs]), report)
+
+
+def in_double(name: str, value: Argument | None) -> Any:
+    """The argument as a float64 tensor with its history; a constant that is sparse in a box."""
+    if value is None:
+        return None
+    if isinstance(value, torch.Tensor):
+        return with_history_in_double(value)
+    return Constant(value) if is_sparse(value) or is_list_of_sparse(value) else as_double(name, value)
 
 
 # `Solve.apply` without the look at its signature, which takes longer than a small problem.

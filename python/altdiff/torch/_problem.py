@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from altdiff._arrays import is_sparse
@@ -18,9 +19,9 @@ from altdiff.torch._tensors import as_double
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from altdiff._layer import Solved
     from altdiff._layout import Layout, Shape
     from altdiff.torch._tensors import Argument
 
@@ -33,6 +34,8 @@ class TensorProblem(Problem):
     """The fields as float64 tensors, which stay where they are."""
 
     tensors: Sequence[torch.Tensor | None]
+    # What the core reads: `tensor.data = other` would otherwise free it.
+    memory: list[torch.UntypedStorage]
 
     def addresses(self) -> tuple[int, ...]:
         """Where the fields lie in memory; zero where absent."""
@@ -56,7 +59,29 @@ def problem_from(fields: tuple[Argument | None, ...]) -> Problem:
 
 def tensor_problem(layout: Layout, tensors: Sequence[torch.Tensor | None]) -> TensorProblem:
     """The problem with these float64 tensors in C order, of which the layout is."""
-    return TensorProblem(_NO_ARRAYS, layout, False, tensors)
+    memory = [tensor.untyped_storage() for tensor in tensors if tensor is not None]
+    return TensorProblem(_NO_ARRAYS, layout, False, tensors, memory)
+
+
+def require_memory(solved: Solved) -> None:
+    """RuntimeError if somebody has given away the memory that the core reads."""
+    problem = solved.batch.problem
+    if not isinstance(problem, TensorProblem):
+        return
+    tensors = [tensor for tensor in problem.tensors if tensor is not None]
+    if any(t.numel() > 0 and block.nbytes() == 0 for t, block in zip(tensors, problem.memory, strict=True)):
+        raise RuntimeError(
+            "a tensor that the forward pass read was resized before the backward pass, and its memory is gone"
+        )
+
+
+def constant(solved: Solved, name: str) -> torch.Tensor | None:
+    """A dense field that the user did not pass as a tensor."""
+    problem = solved.batch.problem
+    if isinstance(problem, TensorProblem):
+        return problem.tensors[FIELDS.index(name)]
+    array = problem.values[name]
+    return torch.from_numpy(array) if isinstance(array, np.ndarray) else None
 
 
 def _array(name: str, value: Argument | None) -> Any:

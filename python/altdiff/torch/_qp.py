@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._layer import POLICIES
 from altdiff._settings import native_settings
-from altdiff.torch._function import Call, call_solve
-from altdiff.torch._tensors import to_tensor
+from altdiff.torch._function import Call, call_outputs, call_solve
+from altdiff.torch._graph import in_graph
+from altdiff.torch._operators import encode
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,13 +64,10 @@ def solve_qp(
     last iterate.
     """
     _check_policy(on_failure)
-    return _solution(Call(native_settings(settings), on_failure), (P, q, G, h, A, b, lb, ub))
-
-
-def _solution(call: Call, fields: tuple[Argument | None, ...]) -> Solution:
-    *differentiable, solved = call_solve(call._replace(outputs=len(DIFFERENTIABLE)), *fields)
-    report = {name: to_tensor(value) for name, value in solved.report.items() if name not in DIFFERENTIABLE}
-    return Solution(*differentiable, **report)
+    if torch.compiler.is_compiling():
+        return Solution(*in_graph(encode(on_failure, settings), (P, q, G, h, A, b, lb, ub)))
+    call = Call(native_settings(settings), on_failure, settings)
+    return Solution(*call_outputs(call, P, q, G, h, A, b, lb, ub))
 
 
 class QPLayer(torch.nn.Module):
@@ -84,7 +81,9 @@ class QPLayer(torch.nn.Module):
         _check_policy(on_failure)
         self.on_failure = on_failure
         self.settings = settings
-        self._checked: tuple[dict[str, Any], Call] | None = None
+        self._checked: tuple[tuple[str, dict[str, Any]], Call] | None = None
+        # What a compiled call passes: with dynamic shapes the numbers in `settings` would become symbols.
+        self._text = encode(on_failure, settings)
         self._call()
 
     def forward(
@@ -99,6 +98,8 @@ class QPLayer(torch.nn.Module):
         ub: Argument | None = None,
     ) -> torch.Tensor:
         """The minimiser x."""
+        if torch.compiler.is_compiling():
+            return in_graph(self._text, (P, q, G, h, A, b, lb, ub))[0]
         x: torch.Tensor = call_solve(self._call(), P, q, G, h, A, b, lb, ub)[0]
         return x
 
@@ -114,14 +115,18 @@ class QPLayer(torch.nn.Module):
         ub: Argument | None = None,
     ) -> Solution:
         """The whole solution."""
-        return _solution(self._call(), (P, q, G, h, A, b, lb, ub))
+        if torch.compiler.is_compiling():
+            return Solution(*in_graph(self._text, (P, q, G, h, A, b, lb, ub)))
+        return Solution(*call_outputs(self._call(), P, q, G, h, A, b, lb, ub))
 
     def _call(self) -> Call:
         """What every call passes, made again when somebody has changed the settings."""
-        if self._checked is None or self._checked[0] != self.settings:
-            self._checked = (dict(self.settings), Call(native_settings(self.settings), self.on_failure))
-        call = self._checked[1]
-        return call if call.on_failure == self.on_failure else call._replace(on_failure=self.on_failure)
+        if self._checked is None or self._checked[0] != (self.on_failure, self.settings):
+            options: dict[str, Any] = dict(self.settings)
+            call = Call(native_settings(options), self.on_failure, options)
+            self._checked = ((self.on_failure, options), call)
+            self._text = encode(self.on_failure, options)
+        return self._checked[1]
 
     def __getstate__(self) -> dict[str, Any]:
         """What pickle and deepcopy take: not the core's settings, which are made again."""

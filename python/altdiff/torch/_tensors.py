@@ -41,6 +41,11 @@ def as_double(name: str, value: Argument) -> torch.Tensor:
     return value.detach().resolve_neg().double().contiguous()
 
 
+def with_history_in_double(value: torch.Tensor) -> torch.Tensor:
+    """The tensor in float64, differentiably. Of other types than floating ones `as_double` takes care."""
+    return value.double() if value.is_floating_point() else value
+
+
 def to_tensor(array: NDArray[np.generic], dtype: torch.dtype | None = None) -> torch.Tensor:
     """The tensor in an array's memory, which is nobody else's, or a copy in another type."""
     tensor = torch.from_numpy(array)

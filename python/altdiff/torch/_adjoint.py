@@ -1,0 +1,82 @@
+"""The derivatives of a solution in terms of one linear solve, whoever does it; failed instances apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import torch
+
+from altdiff._fields import FIELDS, POINT
+from altdiff._status import Status
+from altdiff.torch._products import Vector, field_gradients, field_tangents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from altdiff.torch._products import Fields
+
+    LinearSolve: TypeAlias = Callable[[Fields, Vector], Vector]
+
+
+class Guard(NamedTuple):
+    """What a failure policy means for derivatives."""
+
+    needed: bool  # whether an instance may have failed
+    filler: float  # what stands for the derivative of an instance that did
+
+
+class Kept(NamedTuple):
+    """What the derivatives need of a solve."""
+
+    fields: Fields
+    point: Vector
+    failed: Tensor | None  # None: no instance has
+
+
+def kept(saved: tuple[Tensor | None, ...], guard: Guard) -> Kept:
+    """Fields, point and status as they were saved; the point of a failed instance counts as zero."""
+    fields, parts, status = saved[: len(FIELDS)], saved[len(FIELDS) : -1], saved[-1]
+    if not guard.needed or status is None:
+        return Kept(fields, _vector(parts), None)
+    failed = status != Status.SOLVED
+    return Kept(
+        fields, Vector(*(torch.where(failed.unsqueeze(-1), 0.0, part) for part in _vector(parts))), failed
+    )
+
+
+def gradients(
+    solve: LinearSolve, guard: Guard, known: Kept, needed: tuple[bool, ...], bars: tuple[Tensor | None, ...]
+) -> list[Tensor | None]:
+    """(V1)-(V9) for cotangents of x, y, z, z_box and objective."""
+    point_bars, objective_bar = bars[: len(POINT)], bars[len(POINT)]
+    adjoint = None
+    if any(bar is not None for bar in point_bars):
+        adjoint = solve(known.fields, filled(point_bars, known.point))
+    if objective_bar is not None:
+        objective_bar = _silenced(objective_bar, known.failed, guard)
+    return field_gradients(adjoint, objective_bar, known.point, known.fields, needed)
+
+
+def tangents(
+    solve: LinearSolve, guard: Guard, known: Kept, changes: Fields
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Those of x, y, z, z_box and objective: (T1), and the envelope theorem."""
+    right_side, objective = field_tangents(changes, known.point, known.fields)
+    moved = solve(known.fields, filled(right_side, known.point))
+    return (*moved, _silenced(objective, known.failed, guard))
+
+
+def filled(parts: tuple[Tensor | None, ...], like: Vector) -> Vector:
+    """The vector, with zeros for None."""
+    return Vector(*(torch.zeros_like(b) if a is None else a for a, b in zip(parts, like, strict=True)))
+
+
+def _silenced(value: Tensor, failed: Tensor | None, guard: Guard) -> Tensor:
+    return value if failed is None else torch.where(failed & (value != 0), guard.filler, value)
+
+
+def _vector(parts: tuple[Tensor | None, ...]) -> Vector:
+    x, y, z, z_box = (part for part in parts if part is not None)
+    return Vector(x, y, z, z_box)

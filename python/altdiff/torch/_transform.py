@@ -1,0 +1,211 @@
+"""The layer under every transform of torch: derivatives of any order, forward and reverse, and `vmap`.
+
+Two functions whose derivatives are written with themselves. On the active set the solution is that of a
+linear system, so both have the same derivative: another solve with the same matrix, and products.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C._functorch import is_legacy_batchedtensor
+from torch.autograd import forward_ad
+from torch.autograd.forward_ad import _set_fwd_grad_enabled
+
+from altdiff._fields import FIELDS, POINT
+from altdiff.torch._adjoint import Guard, filled, gradients, kept, tangents
+from altdiff.torch._batching import batch_fields, batch_vectors
+from altdiff.torch._dynamo import hidden
+from altdiff.torch._kkt import solve_columns
+from altdiff.torch._operators import encode, kkt_operator, solve_operator
+from altdiff.torch._outputs import OUTPUTS, REPORT, STATUS, outputs_of
+from altdiff.torch._problem import constant
+from altdiff.torch._products import Vector, matrix_gradients, matrix_tangent, plus
+from altdiff.torch._tensors import to_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    from altdiff._layer import Solved
+    from altdiff.torch._adjoint import LinearSolve
+    from altdiff.torch._products import Fields
+
+
+class SolveFields(torch.autograd.Function):
+    """The OUTPUTS as functions of float64 fields; then the solved batch itself.
+
+    `solve` makes a solved batch of the fields, or knows it already.
+    """
+
+    @staticmethod
+    @hidden
+    def forward(solve: Callable[[tuple[Any, ...]], Solved], *fields: Any) -> tuple[Any, ...]:
+        """New tensors."""
+        solved = solve(fields)
+        if not is_watched(fields):
+            return (*outputs_of(solved), solved)
+        return (*solve_operator(*_without_tangents(fields), text_of(solved)), solved)
+
+    @staticmethod
+    @hidden
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        """Keeps the point with its history: second derivatives go through it."""
+        fields = [value if isinstance(value, torch.Tensor) else None for value in inputs[1:]]
+        ctx.solved = output[-1]
+        _save(ctx, *fields, *output[: len(POINT)], output[STATUS])
+        ctx.mark_non_differentiable(*output[STATUS:-1])
+
+    @staticmethod
+    @hidden
+    def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Gradients of those fields that need one."""
+        guard = guard_of(ctx.solved)
+        known = kept(ctx.saved_tensors, guard)
+        needed = ctx.needs_input_grad[1:]
+        return (None, *gradients(_linear_solve(ctx.solved), guard, known, needed, bars))
+
+    @staticmethod
+    @hidden
+    def jvp(ctx: Any, *changes: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Tangents of the point and the objective."""
+        guard = guard_of(ctx.solved)
+        with _all_forward_levels():
+            known = kept(_primals(ctx.saved_tensors), guard)
+            moved = tangents(_linear_solve(ctx.solved), guard, known, _primals(changes[1:]))
+        return (*moved, *(None,) * (len(REPORT) + 1))
+
+    @staticmethod
+    @hidden
+    def vmap(info: Any, dims: tuple[Any, ...], solve: Any, *fields: Any) -> tuple[Any, Any]:
+        """One solve of the larger batch."""
+        outputs = SolveFields.apply(solve, *batch_fields(fields, dims[1:]))  # type: ignore[no-untyped-call]
+        return outputs, (*(0,) * len(OUTPUTS), None)
+
+
+class SolveKkt(torch.autograd.Function):
+    """(V1) for a solved batch: linear in the right-hand side, and symmetric.
+
+    The fields come along because the matrix depends on them, and so that `vmap` knows whether the instances
+    differ along its dimension. `columns` counts the dimensions that only the right-hand side has.
+    """
+
+    @staticmethod
+    @hidden
+    def forward(solved: Solved, columns: int, *inputs: Any) -> tuple[Tensor, ...]:
+        """New tensors."""
+        fields, right_side = inputs[: len(FIELDS)], inputs[len(FIELDS) :]
+        if not is_watched(right_side):
+            return solve_columns(solved, columns, right_side)
+        start = [to_tensor(solved.part(name)) for name in POINT]
+        known = _without_tangents(fields)
+        return tuple(kkt_operator(*known, *start, *right_side, text_of(solved), columns))
+
+    @staticmethod
+    @hidden
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        """Keeps the solution with its history."""
+        ctx.solved, ctx.columns = inputs[:2]
+        _save(ctx, *inputs[2 : 2 + len(FIELDS)], *output)
+
+    @staticmethod
+    @hidden
+    def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Another solve with the same matrix."""
+        fields, solution = _parted(ctx.saved_tensors)
+        adjoint = _linear_solve(ctx.solved, ctx.columns)(fields, filled(bars, solution))  # (H1)
+        P, G, A = matrix_gradients(adjoint, solution, fields, ctx.needs_input_grad[2:], ctx.columns)
+        return (None, None, P, None, G, None, A, None, None, None, *adjoint)
+
+    @staticmethod
+    @hidden
+    def jvp(ctx: Any, *changes: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Another solve with the same matrix."""
+        with _all_forward_levels():
+            fields, solution = _parted(_primals(ctx.saved_tensors))
+            changed = _primals(changes[2:])
+            matrices = matrix_tangent(changed[: len(FIELDS)], solution, ctx.columns)
+            total = tuple([plus(a, b) for a, b in zip(matrices, changed[len(FIELDS) :], strict=True)])
+            return tuple(_linear_solve(ctx.solved, ctx.columns)(fields, filled(total, solution)))
+
+    @staticmethod
+    @hidden
+    def vmap(
+        info: Any, dims: tuple[Any, ...], solved: Solved, columns: int, *inputs: Any
+    ) -> tuple[tuple[Tensor, ...], int]:
+        """More instances, or more right-hand sides for each."""
+        fields, field_dims = inputs[: len(FIELDS)], dims[2 : 2 + len(FIELDS)]
+        own = any(dim is not None for dim in field_dims)
+        vectors, place = batch_vectors(inputs[len(FIELDS) :], dims[2 + len(FIELDS) :], columns, own)
+        solve = _linear_solve(solved, columns if own else columns + 1)
+        return tuple(solve(tuple(batch_fields(fields, field_dims)), Vector(*vectors))), place
+
+
+def differentiable_gradients(
+    solved: Solved, needed: tuple[bool, ...], fields: Fields, bars: Fields
+) -> list[Tensor | None]:
+    """The gradients of the fields for cotangents of x, y, z, ..., with a history that leads to both."""
+    given = [constant(solved, name) if v is None else v for name, v in zip(FIELDS, fields, strict=True)]
+    doubles = tuple([None if field is None else field.double() for field in given])
+    outputs = SolveFields.apply(lambda _: solved, *doubles)  # type: ignore[no-untyped-call]
+    guard = guard_of(solved)
+    known = kept((*doubles, *outputs[: len(POINT)], outputs[STATUS]), guard)
+    wanted = (*(None if bar is None else bar.double() for bar in bars), *(None,) * len(POINT))
+    return [
+        None if gradient is None or field is None else gradient.to(field.dtype)
+        for gradient, field in zip(
+            gradients(_linear_solve(solved), guard, known, needed, wanted), fields, strict=True
+        )
+    ]
+
+
+def is_watched(tensors: tuple[Any, ...]) -> bool:
+    """Whether somebody must see an operator: a mode that draws graphs, or the older of torch's two vmaps."""
+    if torch._C._len_torch_dispatch_stack() > 0:
+        return True
+    return any(isinstance(t, torch.Tensor) and is_legacy_batchedtensor(t) for t in tensors)
+
+
+def text_of(solved: Solved) -> str:
+    """The settings that the batch was solved with, as operators take them."""
+    return encode(solved.call.on_failure, solved.call.options)
+
+
+def guard_of(solved: Solved) -> Guard:
+    """What the failure policy means for the derivatives of this batch."""
+    return Guard(not solved.batch.all_solved, solved.without_derivative)
+
+
+def _linear_solve(solved: Solved, columns: int = 0) -> LinearSolve:
+    def solve(fields: Fields, right_side: Vector) -> Vector:
+        return Vector(*SolveKkt.apply(solved, columns, *fields, *right_side))  # type: ignore[no-untyped-call]
+
+    return solve
+
+
+def _save(ctx: Any, *tensors: Tensor | None) -> None:
+    ctx.save_for_backward(*tensors)
+    ctx.save_for_forward(*tensors)
+    ctx.set_materialize_grads(False)
+
+
+def _parted(saved: tuple[Any, ...]) -> tuple[Fields, Vector]:
+    return saved[: len(FIELDS)], Vector(*saved[len(FIELDS) :])
+
+
+def _all_forward_levels() -> Any:
+    """Torch turns forward mode off inside a `jvp`; without it the tangents of an outer one would be lost."""
+    return _set_fwd_grad_enabled(True) if torch._C._are_functorch_transforms_active() else nullcontext()
+
+
+def _primals(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Without the tangents of the forward mode whose rule is being computed."""
+    return _without_tangents(values) if torch._C._are_functorch_transforms_active() else values
+
+
+def _without_tangents(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    unpack: Any = forward_ad.unpack_dual
+    return tuple([unpack(v).primal if isinstance(v, torch.Tensor) else v for v in values])
