@@ -35,15 +35,15 @@ class Accumulator:
         stored: Block = self._value if self._pattern is None or self._value is None else self._value.data
         self._total: Array = np.zeros(given if stored is None else stored.shape)
 
-    def add(self, index: Index, gradient: Block) -> None:
-        """Adds the gradient of one instance as the core returns it."""
+    def add(self, index: Index, gradient: Array) -> None:
+        """Adds the gradient of one instance as the core returns it: of a matrix the stored entries."""
         if self._value is None:
             return
         if self._pattern is None and self._problem.sparse and self._name in MATRICES:
             # The core saw a csc matrix with every entry stored, column after column.
             rows, columns = self._problem.layout.shape(self._name)
-            gradient = gradient.data.reshape(columns, rows).T
-        self._add(index, gradient if self._pattern is None else gradient.data)
+            gradient = gradient.reshape(columns, rows).T
+        self._add(index, gradient)
 
     def add_dense(self, index: Index, gradient: Array) -> None:
         """Adds a dense gradient of one instance, of which a sparse field takes its own entries."""

@@ -1,5 +1,6 @@
 #include <nanobind/eigen/dense.h>
 #include <nanobind/eigen/sparse.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -18,7 +19,7 @@ namespace altdiff::python {
 
 namespace {
 
-using Fields = std::tuple<SparseMatrix, Vector, SparseMatrix, Vector, SparseMatrix, Vector, Vector, Vector>;
+using Fields = std::array<Vector, 8>;  // of a matrix the stored entries
 using PointFields = std::tuple<Vector, Vector, Vector, Vector>;
 using OptionalPoint =
     std::tuple<std::optional<Vector>, std::optional<Vector>, std::optional<Vector>, std::optional<Vector>>;
@@ -89,8 +90,8 @@ std::vector<Fields> pull_back(const std::vector<const Solved*>& solved,
   gradients.reserve(solved.size());
   const nb::gil_scoped_release no_gil;
   for (auto& bar : detail::vjp_each(programs, solutions, cotangents, settings.num_threads))
-    gradients.emplace_back(std::move(bar.P), std::move(bar.q), std::move(bar.G), std::move(bar.h),
-                           std::move(bar.A), std::move(bar.b), std::move(bar.lb), std::move(bar.ub));
+    gradients.push_back({bar.P.coeffs(), std::move(bar.q), bar.G.coeffs(), std::move(bar.h), bar.A.coeffs(),
+                         std::move(bar.b), std::move(bar.lb), std::move(bar.ub)});
   return gradients;
 }
 

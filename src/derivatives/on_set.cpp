@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 
@@ -175,11 +175,13 @@ bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S, const Augmented
 
 DenseMatrix generic_block(Index rows, Index columns) {
   DenseMatrix v(rows, columns);
-  for (Index j = 0; j < columns; ++j)
-    for (Index i = 0; i < rows; ++i) {
-      const double k = static_cast<double>(i) + 0.37 * static_cast<double>(j);
-      v(i, j) = std::sin(1.0 + 1.7 * k * (1.0 + 0.013 * k));
-    }
+  std::uint64_t state = 0x9E3779B97F4A7C15;  // xorshift: quick, and the same numbers in every call
+  for (double& entry : v.reshaped()) {
+    state ^= state << 13U;
+    state ^= state >> 7U;
+    state ^= state << 17U;
+    entry = static_cast<double>(state >> 11U) * 0x1p-52 - 1;
+  }
   return v;
 }
 

@@ -21,21 +21,21 @@ constexpr double to_the_boundary = 0.99;        // share of the way that a step 
 constexpr double unequal_steps = 0.1;           // of the dual residual, that they may add to it
 constexpr double smallest_mu = 1e-15;           // below, s and z only lose their meaning
 constexpr int most_iterations = 200;
-constexpr double progress = 0.95;           // of a residual that lets a centre move
-constexpr int extra_iterations = 2;         // after the target: they separate s from z
-constexpr int patience = 25;                // iterations without a better point
-constexpr double nearly_there = 1e-8;       // the finish may do the rest
-constexpr int test_proofs_every = 4;        // iterations
+constexpr double progress = 0.95;      // of a residual that lets a centre move
+constexpr int extra_iterations = 2;    // after the target: they separate s from z
+constexpr int patience = 25;           // iterations without a better point
+constexpr double nearly_there = 1e-8;  // the finish may do the rest
+constexpr int test_proofs_every = 4;   // iterations
+constexpr double of_predictor = 1e-6;  // relative errors of the two solves of a step
+constexpr double of_step = 1e-11;
 constexpr double separation_target = 1e-6;  // residuals at which the pairs of s and z are looked at
 constexpr double clearly_larger = 100;      // ratio of a pair that tells which of the two will vanish
 constexpr Index mended_easily = 2000;       // among so many pairs one may be unclear: the finish will tell
 
 /// How far v may go along d before an entry vanishes, at most `longest`.
 double step_length(const Vector& v, const Vector& d, double longest) {
-  double alpha = longest;
-  for (Index i = 0; i < v.size(); ++i)
-    if (d[i] < 0) alpha = std::min(alpha, -v[i] / d[i]);
-  return alpha;
+  const double steepest = v.size() > 0 ? -d.cwiseQuotient(v).minCoeff() : 0;
+  return steepest * longest > 1 ? 1 / steepest : longest;
 }
 
 }  // namespace
@@ -111,11 +111,11 @@ auto InteriorPoint<M>::measure() -> Measure {
 
 /// The Newton step towards z ds + s dz = complementarity.
 template <Matrix M>
-bool InteriorPoint<M>::solve_newton(const Vector& complementarity) {
+bool InteriorPoint<M>::solve_newton(const Vector& complementarity, double accuracy) {
   right_side_.x = residual_.x - rho_ * (v_.x - centre_.x);
   right_side_.y = residual_.y + delta_ * (v_.y - centre_.y);
   right_side_.z = residual_.z + delta_ * (v_.z - centre_.z) - complementarity.cwiseQuotient(v_.z);
-  if (!newton_.solve(right_side_, d_)) return false;
+  if (!newton_.solve(right_side_, accuracy, d_)) return false;
   ds_ = (complementarity - s_.cwiseProduct(d_.z)).cwiseQuotient(v_.z);
   return true;
 }
@@ -151,7 +151,8 @@ bool InteriorPoint<M>::step() {
   w_ = s_.cwiseQuotient(v_.z);
   if (!newton_.factorise(w_, rho_, delta_)) return false;
   target_ = -s_.cwiseProduct(v_.z);
-  if (!solve_newton(target_)) return false;
+  // The predictor only says how far to aim, unless there is no corrector.
+  if (!solve_newton(target_, s_.size() > 0 ? of_predictor : of_step)) return false;
   alpha_primal_ = alpha_dual_ = 1;
   if (s_.size() > 0) {
     const double before = mu();
@@ -162,7 +163,7 @@ bool InteriorPoint<M>::step() {
         std::max(std::pow(std::clamp(after / before, 0.0, 1.0), 3), std::min(1.0, smallest_mu / before));
     target_ -= ds_.cwiseProduct(d_.z);
     target_.array() += sigma * before;
-    if (!solve_newton(target_)) return false;
+    if (!solve_newton(target_, of_step)) return false;
     alpha_primal_ = step_length(s_, ds_, 1 / to_the_boundary) * to_the_boundary;
     alpha_dual_ = step_length(v_.z, d_.z, 1 / to_the_boundary) * to_the_boundary;
     // Unequal steps leave (alpha_primal - alpha_dual) P dx in the dual residual.

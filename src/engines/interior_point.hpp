@@ -60,7 +60,7 @@ class InteriorPoint {
   [[nodiscard]] bool separated() const;
   [[nodiscard]] bool start();
   [[nodiscard]] Measure measure();
-  [[nodiscard]] bool solve_newton(const Vector& complementarity);
+  [[nodiscard]] bool solve_newton(const Vector& complementarity, double accuracy);
   [[nodiscard]] bool step();
   void move_centres(const Measure& before, const Measure& after, double mu_before);
   void note_progress(const Measure& now);

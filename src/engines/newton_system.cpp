@@ -12,7 +12,6 @@ namespace altdiff::detail {
 namespace {
 
 constexpr int most_refinements = 12;
-constexpr double solved_well = 1e-11;  // relative error of a solve that no refinement need lower
 constexpr double solved_badly = 1e-9;  // above, another floor is tried
 /// What the factorisation adds at least to the diagonal: about the root of the rounding unit. Refinement
 /// takes it off again; where it cannot, the others are tried.
@@ -170,7 +169,7 @@ void NewtonSystem<M>::subtract_product(const Unknowns& d, Unknowns& r) const {
 
 /// Returns the relative error.
 template <Matrix M>
-double NewtonSystem<M>::refine(const Unknowns& right_side, Unknowns& d) {
+double NewtonSystem<M>::refine(const Unknowns& right_side, double accuracy, Unknowns& d) {
   const double scale = std::max(right_side.size(), std::numeric_limits<double>::min());
   d = right_side;
   solve_roughly(d);
@@ -189,7 +188,7 @@ double NewtonSystem<M>::refine(const Unknowns& right_side, Unknowns& d) {
     }
     const bool slow = now > 0.5 * error && k > 3;
     error = now;
-    if (error <= solved_well || k == most_refinements || slow) return error;
+    if (error <= accuracy || k == most_refinements || slow) return error;
     correction_ = r_;
     solve_roughly(correction_);
     d.x += correction_.x;
@@ -199,20 +198,21 @@ double NewtonSystem<M>::refine(const Unknowns& right_side, Unknowns& d) {
 }
 
 template <Matrix M>
-bool NewtonSystem<M>::solve(const Unknowns& right_side, Unknowns& d) {
-  double least = refine(right_side, d);
-  if (!(least <= solved_badly)) {
+bool NewtonSystem<M>::solve(const Unknowns& right_side, double accuracy, Unknowns& d) {
+  const double needed = std::max(accuracy, solved_badly);
+  double least = refine(right_side, accuracy, d);
+  if (!(least <= needed)) {
     Unknowns best = d;
     const double first = floor_;
     for (const double floor : floors) {
       if (floor == first || !factorise(floor)) continue;
-      const double error = refine(right_side, d);
+      const double error = refine(right_side, accuracy, d);
       if (error < least) {
         best = d;
         least = error;
         floor_ = floor;
       }
-      if (least <= solved_badly) break;
+      if (least <= needed) break;
     }
     d = std::move(best);
     if (!factorise(floor_)) return false;

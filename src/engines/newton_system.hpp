@@ -39,8 +39,9 @@ class NewtonSystem {
   [[nodiscard]] Point as_point(const Unknowns& v) const;
 
   [[nodiscard]] bool factorise(const Vector& w, double rho, double delta);
-  /// False if no factorisation served.
-  [[nodiscard]] bool solve(const Unknowns& right_side, Unknowns& d);
+  /// Refined until the relative error is below `accuracy`, if that can be had; false if no factorisation
+  /// served.
+  [[nodiscard]] bool solve(const Unknowns& right_side, double accuracy, Unknowns& d);
   /// With the factor as it is.
   void solve_roughly(Unknowns& d);
 
@@ -49,7 +50,7 @@ class NewtonSystem {
  private:
   [[nodiscard]] bool factorise(double floor);
   void subtract_product(const Unknowns& d, Unknowns& r) const;
-  [[nodiscard]] double refine(const Unknowns& right_side, Unknowns& d);
+  [[nodiscard]] double refine(const Unknowns& right_side, double accuracy, Unknowns& d);
 
   const QuadraticProgram<M>& qp_;
   std::vector<Index> fixed_, lower_, upper_;  // variables

@@ -12,21 +12,35 @@ void add_transposed_product(double alpha, const DenseMatrix& A, const ConstBlock
   blas::gemm('T', alpha, A, X, 1, Y);
 }
 
+// Plain loops over the compressed arrays: columns have a few entries, and an iterator costs as much as those.
+
 void add_product(double alpha, const SparseMatrix& A, const ConstBlock& X, Block Y) {
-  for (Index c = 0; c < X.cols(); ++c)
+  const int* starts = A.outerIndexPtr();
+  const int* rows = A.innerIndexPtr();
+  const double* values = A.valuePtr();
+  for (Index c = 0; c < X.cols(); ++c) {
+    const double* x = X.col(c).data();
+    double* y = Y.col(c).data();
     for (Index j = 0; j < A.outerSize(); ++j) {
-      const double factor = alpha * X(j, c);
-      for (SparseMatrix::InnerIterator it(A, j); it; ++it) Y(it.row(), c) += factor * it.value();
+      const double factor = alpha * x[j];
+      for (int e = starts[j]; e < starts[j + 1]; ++e) y[rows[e]] += factor * values[e];
     }
+  }
 }
 
 void add_transposed_product(double alpha, const SparseMatrix& A, const ConstBlock& X, Block Y) {
-  for (Index c = 0; c < X.cols(); ++c)
+  const int* starts = A.outerIndexPtr();
+  const int* rows = A.innerIndexPtr();
+  const double* values = A.valuePtr();
+  for (Index c = 0; c < X.cols(); ++c) {
+    const double* x = X.col(c).data();
+    double* y = Y.col(c).data();
     for (Index j = 0; j < A.outerSize(); ++j) {
       double sum = 0;
-      for (SparseMatrix::InnerIterator it(A, j); it; ++it) sum += it.value() * X(it.row(), c);
-      Y(j, c) += alpha * sum;
+      for (int e = starts[j]; e < starts[j + 1]; ++e) sum += values[e] * x[rows[e]];
+      y[j] += alpha * sum;
     }
+  }
 }
 
 }  // namespace altdiff::detail

@@ -10,6 +10,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr int ruiz_passes = 10;
+constexpr double settled = 0.02;  // of a pass's factors
 constexpr double smallest_factor = 1e-6;
 constexpr double largest_factor = 1e6;
 
@@ -22,6 +23,9 @@ Vector ruiz_step(const Vector& norms, const Vector& factors) {
   }
   return step;
 }
+
+/// Another pass would change next to nothing.
+bool close_to_one(const Vector& step) { return ((step.array() - 1).abs() <= settled).all(); }
 
 void scale(DenseMatrix& X, const Vector& left, const Vector& right) {
   X.array().colwise() *= left.array();
@@ -105,6 +109,7 @@ void ScaledProgram<M>::equilibrate() {
     D.array() *= d.array();
     E_a.array() *= e_a.array();
     E_g.array() *= e_g.array();
+    if (close_to_one(d) && close_to_one(e_a) && close_to_one(e_g)) break;
   }  // (S2)
   qp.q.array() *= c * D.array();
   // P sets the scale where there is one: the finish adds sigma to it, and must not drown it.
