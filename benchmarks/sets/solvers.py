@@ -119,7 +119,7 @@ def with_clarabel(qp: QuadraticProgram, time_limit: float) -> Answer:
     lower, upper = np.flatnonzero(np.isfinite(full.lb)), np.flatnonzero(np.isfinite(full.ub))
     rows, eye = np.flatnonzero(np.isfinite(full.h)), sp.eye(full.q.size, format="csr")
     start = time.perf_counter()
-    matrix: Any = sp.vstack([full.A, full.G.tocsr()[rows], -eye[lower], eye[upper]])
+    matrix: Any = sp.vstack([full.A, full.G.tocsr()[rows], -eye[lower], eye[upper]], format="csc")
     limits = np.concatenate([full.b, full.h[rows], -full.lb[lower], full.ub[upper]])
     cones = [clarabel.ZeroConeT(full.b.size), clarabel.NonnegativeConeT(limits.size - full.b.size)]
     settings = clarabel.DefaultSettings()
