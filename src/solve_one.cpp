@@ -149,11 +149,12 @@ class Solver {
   Solution<M> keep_best(const Point& point, Status status, AugmentedSystem<M>& system) {
     accept(point);
     if (!rejected_ || !(rejected_->error < residuals_.worst())) return keep_point(point, status, system);
-    program_ = rejected_->program;
-    accept(rejected_->finished.point);
+    const Rejected closer = *rejected_;
+    program_ = closer.program;
+    accept(closer.finished.point);
     solution_.status = status;
-    solution_.linearisation = rejected_->finished.linearisation;
-    describe(rejected_->finished.point);
+    solution_.linearisation = closer.finished.linearisation;
+    describe(closer.finished.point);
     return solution_;
   }
 

@@ -18,7 +18,7 @@ std::variant<SimplicialLdl, SupernodalLdl> make_factor(const LdlPattern& pattern
 }
 
 template <class Factor>
-const typename Factor::Pattern& pattern_for(const Factor&, const LdlPattern& pattern) {
+const typename Factor::Pattern& pattern_for(const Factor& /*factor*/, const LdlPattern& pattern) {
   return std::get<typename Factor::Pattern>(pattern.factor);
 }
 
