@@ -101,9 +101,13 @@ def test_two_processes_take_the_steps_of_one() -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     script = [str(ROOT / "examples/python/distributed.py"), "--samples", "16", "--steps", "10"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [*command, *script], capture_output=True, text=True, check=False, env=environment, timeout=300
-    )
+    # gloo's threads now and then abort a process that is done, on a busy machine: then once more.
+    for _ in range(3):
+        result = subprocess.run(
+            [*command, *script], capture_output=True, text=True, check=False, env=environment, timeout=300
+        )
+        if "terminate called without an active exception" not in result.stderr:
+            break
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0] == "2 processes, 8 of 16 samples each, 10 steps"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -132,13 +133,18 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_ends_a_solve_and_leaves_python_usable() -> None:
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    time.sleep(1)
-    os.kill(process.pid, signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
-    assert out == "interrupted 1.0\n"
+    with subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(1)
+        # Python drops an interrupt that arrives while an object is destroyed: like a user, press again.
+        for _ in range(6):
+            os.kill(process.pid, signal.SIGINT)
+            if select.select([process.stdout], [], [], 15)[0]:
+                break
+        else:
+            process.kill()
+        assert process.stdout.read() == "interrupted 1.0\n"
 
 
 def test_a_time_limit_holds() -> None:
