@@ -9,8 +9,7 @@ it, whoever proposed it. With the variables at a bound fixed, the others x_f and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import altdiff
@@ -19,6 +18,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from benchmarks.chain.problems import Array, Chain
+from benchmarks.peers.reference import Saved
 from benchmarks.sets.solvers import Whole, whole
 
 REFINEMENTS = 2
@@ -26,21 +26,11 @@ ROUNDING = 1e-11  # of a slack or multiplier that is zero
 
 
 @dataclass(frozen=True)
-class Reference:
+class Reference(Saved):
     """What a layer ought to give."""
 
     x: Array
     q: Array  # the gradient of q
-
-    def save(self, folder: Path) -> None:
-        """One file a field."""
-        for field in fields(self):
-            np.save(folder / f"reference_{field.name}.npy", getattr(self, field.name))
-
-    @staticmethod
-    def load(folder: Path) -> Reference:
-        """What `save` wrote."""
-        return Reference(*(np.load(folder / f"reference_{field.name}.npy") for field in fields(Reference)))
 
 
 class Kkt:

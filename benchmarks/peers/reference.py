@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr
@@ -19,13 +20,31 @@ from scipy.optimize import nnls
 from benchmarks.peers.kkt import Kkt, times
 from benchmarks.peers.problems import Array, Mask, Problem
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 GUESS_ROUNDS = 40
 MENDING_ROUNDS = 40
 PATIENCE = 4  # rounds without fewer wrong signs, after which the guess is said to cycle
 
 
+class Saved:
+    """A dataclass of arrays that travels between processes as files."""
+
+    def save(self, folder: Path) -> None:
+        """One file a field."""
+        for field in fields(self):  # type: ignore[arg-type]
+            np.save(folder / f"reference_{field.name}.npy", getattr(self, field.name))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """What `save` wrote."""
+        names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        return cls(*(np.load(folder / f"reference_{name}.npy") for name in names))
+
+
 @dataclass(frozen=True)
-class Reference:
+class Reference(Saved):
     """Solution and adjoint, a row an instance."""
 
     x: Array
@@ -34,16 +53,6 @@ class Reference:
     u: Array  # adjoint of stationarity
     v: Array  # of A x = b
     r: Array  # of G x <= h, zero on inactive rows
-
-    def save(self, folder: Path) -> None:
-        """One file a field."""
-        for field in fields(self):
-            np.save(folder / f"reference_{field.name}.npy", getattr(self, field.name))
-
-    @staticmethod
-    def load(folder: Path) -> Reference:
-        """What `save` wrote."""
-        return Reference(*(np.load(folder / f"reference_{field.name}.npy") for field in fields(Reference)))
 
 
 def all_at_once(kkt: Kkt, w: Array) -> Mask | None:

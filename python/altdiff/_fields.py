@@ -26,3 +26,14 @@ ABSENT_ROW = {"h": float("inf"), "lb": float("-inf"), "ub": float("inf")}
 
 # What a solution holds for each instance, and the dimension of each.
 POINT = {"x": "n", "y": "p", "z": "m", "z_box": "n"}
+
+# What a solution says of each instance beside its status.
+MEASURES = (
+    "iterations",
+    "primal_residual",
+    "dual_residual",
+    "duality_gap",
+    "degenerate",
+    "unique",
+    "margin",
+)

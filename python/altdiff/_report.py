@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from altdiff._errors import advice
-from altdiff._fields import MATRICES, POINT
+from altdiff._fields import MATRICES, MEASURES, POINT
 from altdiff._readers._program import entries_of
 from altdiff._status import Status
 
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from altdiff._solution import Solution
 
 ENDINGS = (".npz", ".json")
-_MEASURES = (
-    "iterations",
-    "primal_residual",
-    "dual_residual",
-    "duality_gap",
-    "degenerate",
-    "unique",
-    "margin",
-)
 
 
 def summary(program: QuadraticProgram, solution: Solution, seconds: float) -> str:
@@ -63,7 +54,7 @@ def write_solution(path: Path, program: QuadraticProgram, solution: Solution, se
     """Writes the solution as .npz or JSON; `objective` is that of the file, with its constant and sense."""
     values: dict[str, Any] = {"name": program.name, "status": solution.status.name}
     values["objective"] = program.objective_in_file(solution.objective)
-    values.update({name: getattr(solution, name) for name in (*POINT, *_MEASURES)})
+    values.update({name: getattr(solution, name) for name in (*POINT, *MEASURES)})
     values["seconds"] = seconds
     if program.variables:
         values["variables"] = list(program.variables)

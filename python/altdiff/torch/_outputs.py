@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from altdiff._fields import POINT
+from altdiff._fields import MEASURES, POINT
 from altdiff.torch._tensors import to_tensor
 
 if TYPE_CHECKING:
@@ -13,16 +13,7 @@ if TYPE_CHECKING:
     from altdiff._layer import Solved
 
 # What else a solution says of each instance, in the order of `Solution`.
-REPORT = (
-    "status",
-    "iterations",
-    "primal_residual",
-    "dual_residual",
-    "duality_gap",
-    "degenerate",
-    "unique",
-    "margin",
-)
+REPORT = ("status", *MEASURES)
 OUTPUTS = (*POINT, "objective", *REPORT)
 STATUS = OUTPUTS.index("status")  # here the report begins
 
