@@ -62,7 +62,7 @@ class Accumulator:
     def result(self) -> Block:
         """The gradient, shaped as the field was given."""
         if self._stacked:
-            return [on_pattern(self._pattern, own) for own in self._total]
+            return SparseStack(self._pattern, self._total)
         if self._pattern is not None:
             return on_pattern(self._pattern, self._total)
         return np.asarray(self._total.sum()) if self._given == () else self._total

@@ -122,6 +122,8 @@ def make_problem(arguments: Mapping[str, MatrixLike | None]) -> Problem:
 def _value(name: str, value: MatrixLike | None) -> Block | None:
     if value is None:
         return None
+    if isinstance(value, SparseStack):
+        return value
     stacked = is_list_of_sparse(value)
     if not stacked and not is_sparse(value):
         return real_array(name, value)

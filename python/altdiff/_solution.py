@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from altdiff import _layer
 from altdiff._directions import cotangent
 from altdiff._fields import POINT
+from altdiff._stack import SparseStack
 from altdiff._status import Status
 
 if TYPE_CHECKING:
@@ -84,7 +85,12 @@ class Solution:
         bars = dict(zip(POINT, (x_bar, y_bar, z_bar, z_box_bar), strict=True))
         checked = {name: cotangent(name, bar, getattr(self, name).shape) for name, bar in bars.items()}
         gradients: dict[str, Any] = _layer.vjp(self._solved, checked)
-        return Gradient(**gradients)
+        return Gradient(
+            **{
+                name: value.matrices() if isinstance(value, SparseStack) else value
+                for name, value in gradients.items()
+            }
+        )
 
     def jvp(
         self,

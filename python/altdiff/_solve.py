@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from altdiff import _layer
-from altdiff._fields import POINT
 from altdiff._problem import make_problem
 from altdiff._settings import native_settings
-from altdiff._solution import Solution, make_solution
+from altdiff._solution import make_solution
+from altdiff._start import parts_of, start_from
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
-    from altdiff._arrays import Array, MatrixLike
-    from altdiff._problem import Problem
+    from altdiff._arrays import MatrixLike
     from altdiff._settings import Settings
+    from altdiff._solution import Solution
 
 
 def solve_qp(
@@ -44,21 +44,8 @@ def solve_qp(
     arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
     # Copies: what the user does to an array later must not change a derivative.
     problem = make_problem({name: _copied(value) for name, value in arguments.items()})
-    start = None if initial is None else _start(problem, initial)
+    start = None if initial is None else start_from(parts_of(initial), problem.layout)
     return make_solution(_layer.solve(problem, checked, start))
-
-
-def _start(problem: Problem, initial: Solution) -> dict[str, Array]:
-    if not isinstance(initial, Solution):
-        raise TypeError(f"initial must be a Solution, got {type(initial).__name__}")
-    start = {}
-    for name, size in POINT.items():
-        value = getattr(initial, name)
-        shape = (*problem.batch, problem.layout.sizes[size])
-        if value.shape[-1] != shape[-1] or value.shape[:-1] not in ((), problem.batch):
-            raise ValueError(f"initial.{name} must have shape {shape}, got {value.shape}")
-        start[name] = np.broadcast_to(value, shape)
-    return start
 
 
 def _copied(value: MatrixLike | None) -> MatrixLike | None:

@@ -22,17 +22,21 @@ class SparseStack:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As of an array with a batch dimension."""
-        return (len(self.data), *self.pattern.shape)
+        """As of an array with batch dimensions."""
+        return (*self.data.shape[:-1], *self.pattern.shape)
 
     @property
     def ndim(self) -> int:
-        """Always three."""
+        """Dimensions, of the batch and two."""
         return len(self.shape)
 
     def __getitem__(self, index: tuple[int, ...]) -> Block:
         """One of the matrices."""
         return on_pattern(self.pattern, self.data[index])
+
+    def matrices(self) -> list[Block]:
+        """All of them, where the batch has one dimension."""
+        return [self[(i,)] for i in range(len(self.data))]
 
 
 def is_list_of_sparse(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:

@@ -296,7 +296,7 @@ def test_non_contiguous_tensors_are_accepted() -> None:
         ),
         ({"h": torch.zeros(2)}, ValueError, r"h must have shape \(..., m\) with m = 3, got \(2,\)"),
         ({"q": torch.zeros(4, device="meta")}, ValueError, r"q is on meta.*CPU: pass q.cpu\(\)"),
-        ({"G": torch.eye(4).to_sparse()}, TypeError, "G is a sparse tensor: pass a scipy.sparse matrix"),
+        ({"h": torch.ones(3).to_sparse()}, TypeError, r"h is a sparse tensor.*pass h.to_dense\(\)"),
         ({"b": None}, ValueError, "b is missing: A is given"),
     ],
 )

@@ -1,5 +1,6 @@
 """Quadratic programs as PyTorch layers."""
 
 from altdiff.torch._qp import QPLayer, Solution, solve_qp
+from altdiff.torch._sparse import Sparse
 
-__all__ = ["QPLayer", "Solution", "solve_qp"]
+__all__ = ["QPLayer", "Solution", "Sparse", "solve_qp"]

@@ -9,6 +9,7 @@ import torch
 from altdiff._fields import FIELDS, POINT
 from altdiff._status import Status
 from altdiff.torch._products import Vector, field_gradients, field_tangents
+from altdiff.torch._sparse import attached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from altdiff.torch._products import Fields
+    from altdiff.torch._sparse import Patterns
 
     LinearSolve: TypeAlias = Callable[[Fields, Vector], Vector]
 
@@ -35,9 +37,10 @@ class Kept(NamedTuple):
     failed: Tensor | None  # None: no instance has
 
 
-def kept(saved: tuple[Tensor | None, ...], guard: Guard) -> Kept:
+def kept(saved: tuple[Tensor | None, ...], guard: Guard, patterns: Patterns | None = None) -> Kept:
     """Fields, point and status as they were saved; the point of a failed instance counts as zero."""
-    fields, parts, status = saved[: len(FIELDS)], saved[len(FIELDS) : -1], saved[-1]
+    fields = attached(saved[: len(FIELDS)], patterns)
+    parts, status = saved[len(FIELDS) : -1], saved[-1]
     if not guard.needed or status is None:
         return Kept(fields, _vector(parts), None)
     failed = status != Status.SOLVED

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from altdiff._fields import DIMENSIONS, FIELDS
+from altdiff._fields import FIELDS
+from altdiff.torch._sparse import ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,23 +13,26 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from altdiff.torch._sparse import Patterns
 
-def batch_fields(fields: Sequence[Any], dims: Sequence[int | None]) -> list[torch.Tensor | Any]:
+
+def batch_fields(
+    fields: Sequence[Any], dims: Sequence[int | None], patterns: Patterns | None = None
+) -> list[torch.Tensor | Any]:
     """The fields with the new dimension before their batch dimensions, aligned so that they broadcast."""
     q, q_dim = fields[1], dims[1]
     variables = q.shape[-1] if q_dim is None else q.movedim(q_dim, 0).shape[-1]
-    ranks = [len(DIMENSIONS[name]) for name in FIELDS]
     depth = max(
         (
             max(0, field.dim() - (dim is not None) - rank)
-            for field, dim, rank in zip(fields, dims, ranks, strict=True)
+            for field, dim, rank in zip(fields, dims, ranks(patterns), strict=True)
             if hasattr(field, "dim")
         ),
         default=0,
     )
     return [
         field if dim is None else _aligned(name, field, dim, depth, rank, variables)
-        for name, field, dim, rank in zip(FIELDS, fields, dims, ranks, strict=True)
+        for name, field, dim, rank in zip(FIELDS, fields, dims, ranks(patterns), strict=True)
     ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch._C._functorch import is_legacy_batchedtensor
@@ -16,19 +17,25 @@ from altdiff._dense import DenseBatch
 from altdiff._fields import FIELDS
 from altdiff._layer import Solved
 from altdiff._stack import is_list_of_sparse
+from altdiff._start import parts_of, start_from
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._operators import encode, solve_operator
 from altdiff.torch._outputs import REPORT
 from altdiff.torch._problem import exchange, problem_from, require_memory, tensor_problem
+from altdiff.torch._sparse import has_pattern, parted
 from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
-from altdiff.torch._transform import SolveFields, differentiable_gradients
+from altdiff.torch._transform import SolveFields, Solver, differentiable_gradients
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from altdiff._arrays import Array, Block
     from altdiff._binding import NativeSettings
+    from altdiff._layout import Layout
+    from altdiff.torch._sparse import Pattern, Patterns
     from altdiff.torch._tensors import Argument
 
+    Start: TypeAlias = Callable[[Layout], Mapping[str, Array] | None]
     Tensors = tuple[torch.Tensor | None, ...]
     Outputs = tuple[torch.Tensor | Solved, ...]
 
@@ -40,6 +47,8 @@ class Call(NamedTuple):
     on_failure: str
     options: Mapping[str, Any]  # the settings as the user gave them
     outputs: int = 1  # how many of DIFFERENTIABLE are asked for: x alone, or the first few
+    patterns: Patterns | None = None  # of the fields of which only the stored entries are given
+    start: Start | None = None  # where to begin
 
 
 @dataclass(frozen=True)
@@ -76,9 +85,12 @@ class Solve(torch.autograd.Function):
 
 def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
     """The outputs that the call asks for, and the solved batch."""
-    quick = exchange.solve(fields, call.settings, call.outputs)
+    plain = call.patterns is None and call.start is None
+    quick = exchange.solve(fields, call.settings, call.outputs) if plain else None
     if quick is None:
-        solved = _layer.solve(problem_from(fields), call.settings)
+        problem = problem_from(fields, call.patterns)
+        start = None if call.start is None else call.start(problem.layout)
+        solved = _layer.solve(problem, call.settings, start)
         solved.call = call
     else:
         layout, native, outputs = quick
@@ -110,15 +122,23 @@ def pull_back(solved: Solved, needed: tuple[bool, ...], fields: Tensors, bars: T
     }
     wanted = [name for name, need in zip(FIELDS, needed, strict=True) if need]
     gradients = _layer.vjp(solved, cotangents, wanted)
+    patterns = solved.call.patterns or (None,) * len(FIELDS)
     return tuple(
-        to_tensor(gradients[name], value.dtype) if name in gradients and value is not None else None
-        for name, value in zip(FIELDS, fields, strict=True)
+        _gradient(gradients[name], value, pattern) if name in gradients and value is not None else None
+        for name, value, pattern in zip(FIELDS, fields, patterns, strict=True)
     )
+
+
+def _gradient(gradient: Block, field: torch.Tensor, pattern: Pattern | None) -> torch.Tensor:
+    return to_tensor(gradient if pattern is None else pattern.values(gradient), field.dtype)
 
 
 @hidden
 def call_solve(call: Call, *fields: Argument | None) -> Any:
     """The outputs as tensors with a history; last the solved batch, or under a transform its report."""
+    if has_pattern(fields[0]) or has_pattern(fields[2]) or has_pattern(fields[4]):
+        values, patterns = parted(fields)
+        call, fields = call._replace(patterns=patterns), tuple(values)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return call_in_transform(call, fields)
     if torch._C._len_torch_dispatch_stack() > 0:
@@ -126,9 +146,23 @@ def call_solve(call: Call, *fields: Argument | None) -> Any:
     return _apply_solve(call, *fields)
 
 
+def start_of(initial: Any) -> Start | None:
+    """Begins at an earlier solution, if there is one."""
+    if initial is None:
+        return None
+    parts = parts_of(initial).items()
+    values = {name: v.detach() if isinstance(v, torch.Tensor) else v for name, v in parts}
+    return partial(start_from, values)
+
+
 def call_outputs(call: Call, *fields: Argument | None) -> tuple[torch.Tensor, ...]:
     """The OUTPUTS."""
-    *differentiable, report = call_solve(call._replace(outputs=len(DIFFERENTIABLE)), *fields)
+    return all_outputs(call_solve(call._replace(outputs=len(DIFFERENTIABLE)), *fields))
+
+
+def all_outputs(results: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
+    """The OUTPUTS, of a call that asked for them."""
+    *differentiable, report = results
     if isinstance(report, Solved):
         report = {name: to_tensor(report.report[name]) for name in REPORT}
     return (*differentiable, *report.values())
@@ -139,18 +173,21 @@ def call_in_transform(call: Call, fields: tuple[Argument | None, ...]) -> tuple[
 
     def solved_batch(values: tuple[Any, ...]) -> Any:
         arguments = tuple([v.value if isinstance(v, Constant) else v for v in values])
-        return solve(call._replace(outputs=0), arguments)[-1]
+        # A start has the shape of the call's batch, and the transform may have another.
+        return solve(call._replace(outputs=0, start=None), arguments)[-1]
 
-    outputs = SolveFields.apply(solved_batch, *map(in_double, FIELDS, fields))  # type: ignore[no-untyped-call]
+    solver = Solver(solved_batch, call.patterns)
+    outputs = SolveFields.apply(solver, *map(in_double, FIELDS, fields))  # type: ignore[no-untyped-call]
     return _results(call, outputs[:-1], fields)
 
 
 def call_operator(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
     """For modes that watch operators, or work with tensors that hold no numbers."""
     values = [in_double(name, value) for name, value in zip(FIELDS, fields, strict=True)]
-    for name, value in zip(FIELDS, values, strict=True):
-        if isinstance(value, Constant):
-            raise TypeError(f"{name} is a scipy.sparse matrix, which a graph of tensors cannot hold")
+    patterns = call.patterns or (None,) * len(FIELDS)
+    for name, value, pattern in zip(FIELDS, values, patterns, strict=True):
+        if isinstance(value, Constant) or pattern is not None:
+            raise TypeError(f"{name} is a sparse matrix, which a graph of tensors cannot hold")
     return _results(call, solve_operator(*values, encode(call.on_failure, call.options)), fields)
 
 

@@ -8,10 +8,11 @@ import torch
 from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import forward_ad
 
-from altdiff.torch._dynamo import constant
+from altdiff.torch._dynamo import constant, hidden
 from altdiff.torch._function import Call, call_outputs
 from altdiff.torch._operators import decode, solve_operator
 from altdiff.torch._outputs import STATUS
+from altdiff.torch._sparse import has_pattern
 from altdiff.torch._tensors import result_type, with_history_in_double
 
 if TYPE_CHECKING:
@@ -43,9 +44,12 @@ def in_graph(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tens
 def _in_double(value: Argument | None) -> torch.Tensor | None:
     if isinstance(value, (int, float)):
         return torch.full((), value, dtype=torch.float64)
-    return with_history_in_double(value) if isinstance(value, torch.Tensor) else None
+    if not isinstance(value, torch.Tensor) or has_pattern(value):
+        return None
+    return with_history_in_double(value)
 
 
+@hidden
 def _in_python(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tensor, ...]:
     on_failure, settings, options = decode(text)
     return call_outputs(Call(settings, on_failure, options), *fields)

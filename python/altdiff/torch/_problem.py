@@ -14,6 +14,7 @@ from altdiff._layout import make_layout
 from altdiff._native import core
 from altdiff._problem import Problem, make_problem
 from altdiff._stack import is_list_of_sparse
+from altdiff.torch._sparse import problem_arguments
 from altdiff.torch._tensors import as_double
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from altdiff._layer import Solved
     from altdiff._layout import Layout, Shape
+    from altdiff.torch._sparse import Patterns
     from altdiff.torch._tensors import Argument
 
 _DENSE = (True,) * len(FIELDS)
@@ -48,10 +50,10 @@ class TensorProblem(Problem):
         return Problem(arrays, self.layout, sparse=False).invalid()
 
 
-def problem_from(fields: tuple[Argument | None, ...]) -> Problem:
-    """The problem with these fields; sparse if a constant is."""
-    if any(is_sparse(value) or is_list_of_sparse(value) for value in fields):
-        return make_problem({name: _array(name, v) for name, v in zip(FIELDS, fields, strict=True)})
+def problem_from(fields: tuple[Argument | None, ...], patterns: Patterns | None = None) -> Problem:
+    """The problem with these fields; sparse if a constant is, or if there are patterns."""
+    if patterns is not None or any(is_sparse(value) or is_list_of_sparse(value) for value in fields):
+        return make_problem(problem_arguments(fields, patterns))
     values = [None if v is None else as_double(name, v) for name, v in zip(FIELDS, fields, strict=True)]
     layout = _describe(tuple([None if tensor is None else tensor.shape for tensor in values]))
     return tensor_problem(layout, values if layout.plain else _adapted(values, layout))
@@ -82,10 +84,6 @@ def constant(solved: Solved, name: str) -> torch.Tensor | None:
         return problem.tensors[FIELDS.index(name)]
     array = problem.values[name]
     return torch.from_numpy(array) if isinstance(array, np.ndarray) else None
-
-
-def _array(name: str, value: Argument | None) -> Any:
-    return as_double(name, value).detach().numpy() if isinstance(value, torch.Tensor) else value
 
 
 def _describe(shapes: tuple[Shape | None, ...]) -> Layout:

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 
+from altdiff.torch._sparse import Entries
+
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Fields: TypeAlias = tuple[Tensor | None, ...]
+    # Of the KKT matrix a block may be sparse.
+    Fields: TypeAlias = tuple[Any, ...]
 
 
 class Vector(NamedTuple):
@@ -26,8 +29,11 @@ class Vector(NamedTuple):
     z_box: Tensor
 
 
-def outer(left: Tensor, right: Tensor, field: Tensor, columns: int = 0) -> Tensor:
+def outer(left: Tensor, right: Tensor, field: Tensor | Entries, columns: int = 0) -> Tensor:
     """left right', summed over the columns and over the instances that share the field."""
+    if isinstance(field, Entries):
+        own = left[..., field.rows] * right[..., field.columns]
+        return _rows(own, columns).sum(-2).sum_to_size(field.values.shape)
     if field.numel() == 0:  # a block without rows, or a batch without instances
         return torch.zeros_like(field)
     if field.dim() == 2:  # one product for the whole batch: no matrix for each instance
@@ -44,7 +50,8 @@ def matrix_gradients(
     gradients: list[Tensor | None] = [None, None, None]
     if needed[0] and P is not None:
         half = outer(0.5 * adjoint.x, point.x, P, columns)
-        gradients[0] = half + half.mT
+        sparse = isinstance(P, Entries)
+        gradients[0] = half + (outer(point.x, 0.5 * adjoint.x, P, columns) if sparse else half.mT)
     if needed[2] and G is not None:
         gradients[1] = outer(adjoint.z, point.x, G, columns) + outer(point.z, adjoint.x, G, columns)
     if needed[4] and A is not None:
@@ -59,11 +66,11 @@ def matrix_tangent(tangents: Fields, point: Vector, columns: int = 0) -> list[Te
     y: Tensor | None = None
     z: Tensor | None = None
     if dP is not None:
-        x = _times(0.5 * (dP + dP.mT), point.x, columns)
-    if dG is not None and dG.numel() > 0:
+        x = 0.5 * (_times(dP, point.x, columns) + _times(dP.mT, point.x, columns))
+    if dG is not None and not _is_empty(dG):
         x = plus(x, _times(dG.mT, point.z, columns))
         z = _times(dG, point.x, columns)
-    if dA is not None and dA.numel() > 0:
+    if dA is not None and not _is_empty(dA):
         x = plus(x, _times(dA.mT, point.y, columns))
         y = _times(dA, point.x, columns)
     return [x, y, z, None]
@@ -158,8 +165,18 @@ def _rows(vector: Tensor, columns: int) -> Tensor:
     return vector.reshape(*batch, math.prod(inner), vector.shape[-1])
 
 
-def _times(matrix: Tensor, vector: Tensor, columns: int) -> Tensor:
-    product = _rows(vector, columns) @ matrix.mT
+def _is_empty(matrix: Tensor | Entries) -> bool:
+    return not isinstance(matrix, Entries) and matrix.numel() == 0
+
+
+def _times(matrix: Tensor | Entries, vector: Tensor, columns: int) -> Tensor:
+    rows = _rows(vector, columns)
+    if isinstance(matrix, Entries):
+        own = rows[..., matrix.columns] * matrix.values.unsqueeze(-2)
+        zero = own.new_zeros((*own.shape[:-1], matrix.shape[0]))
+        product = zero.index_add(-1, matrix.rows, own)
+    else:
+        product = rows @ matrix.mT
     batch = product.shape[:-2]
     inner = vector.shape[vector.dim() - 1 - columns : -1]
     return product.reshape(*batch, *inner, product.shape[-1])

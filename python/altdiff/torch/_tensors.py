@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from altdiff._arrays import MatrixLike
+    from altdiff.torch._sparse import Sparse
 
     # Tensors may have gradients; arrays and scipy.sparse matrices are constants.
-    Argument: TypeAlias = torch.Tensor | MatrixLike
+    Argument: TypeAlias = torch.Tensor | Sparse | MatrixLike
 
 
 _FLOAT64, _STRIDED = torch.float64, torch.strided
@@ -34,7 +35,7 @@ def as_double(name: str, value: Argument) -> torch.Tensor:
     if not value.is_cpu:
         raise ValueError(f"{name} is on {value.device}, but altdiff works on the CPU: pass {name}.cpu()")
     if value.layout is not torch.strided:
-        raise TypeError(f"{name} is a sparse tensor: pass a scipy.sparse matrix, or {name}.to_dense()")
+        raise TypeError(f"{name} is a sparse tensor, and only P, G and A may be: pass {name}.to_dense()")
     if value.is_complex() or value.dtype is torch.bool:
         dtype = str(value.dtype).removeprefix("torch.")
         raise TypeError(f"{name} must be real numbers, got dtype {dtype}")

@@ -7,6 +7,7 @@ linear system, so both have the same derivative: another solve with the same mat
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +24,7 @@ from altdiff.torch._operators import encode, kkt_operator, solve_operator
 from altdiff.torch._outputs import OUTPUTS, REPORT, STATUS, outputs_of
 from altdiff.torch._problem import constant
 from altdiff.torch._products import Vector, matrix_gradients, matrix_tangent, plus
+from altdiff.torch._sparse import attached, values_of
 from altdiff.torch._tensors import to_tensor
 
 if TYPE_CHECKING:
@@ -33,21 +35,28 @@ if TYPE_CHECKING:
     from altdiff._layer import Solved
     from altdiff.torch._adjoint import LinearSolve
     from altdiff.torch._products import Fields
+    from altdiff.torch._sparse import Patterns
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Makes a solved batch of the fields, or knows it already."""
+
+    solved_batch: Callable[[tuple[Any, ...]], Solved]
+    patterns: Patterns | None  # of the fields of which only the stored entries are given
 
 
 class SolveFields(torch.autograd.Function):
-    """The OUTPUTS as functions of float64 fields; then the solved batch itself.
-
-    `solve` makes a solved batch of the fields, or knows it already.
-    """
+    """The OUTPUTS as functions of float64 fields; then the solved batch itself."""
 
     @staticmethod
     @hidden
-    def forward(solve: Callable[[tuple[Any, ...]], Solved], *fields: Any) -> tuple[Any, ...]:
+    def forward(solver: Solver, *fields: Any) -> tuple[Any, ...]:
         """New tensors."""
-        solved = solve(fields)
+        solved = solver.solved_batch(fields)
         if not is_watched(fields):
             return (*outputs_of(solved), solved)
+        _require_dense(solver.patterns)
         return (*solve_operator(*_without_tangents(fields), text_of(solved)), solved)
 
     @staticmethod
@@ -64,7 +73,7 @@ class SolveFields(torch.autograd.Function):
     def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
         """Gradients of those fields that need one."""
         guard = guard_of(ctx.solved)
-        known = kept(ctx.saved_tensors, guard)
+        known = kept(ctx.saved_tensors, guard, patterns_of(ctx.solved))
         needed = ctx.needs_input_grad[1:]
         return (None, *gradients(_linear_solve(ctx.solved), guard, known, needed, bars))
 
@@ -74,15 +83,18 @@ class SolveFields(torch.autograd.Function):
         """Tangents of the point and the objective."""
         guard = guard_of(ctx.solved)
         with _all_forward_levels():
-            known = kept(_primals(ctx.saved_tensors), guard)
-            moved = tangents(_linear_solve(ctx.solved), guard, known, _primals(changes[1:]))
+            patterns = patterns_of(ctx.solved)
+            known = kept(_primals(ctx.saved_tensors), guard, patterns)
+            changed = attached(_primals(changes[1:]), patterns)
+            moved = tangents(_linear_solve(ctx.solved), guard, known, changed)
         return (*moved, *(None,) * (len(REPORT) + 1))
 
     @staticmethod
     @hidden
-    def vmap(info: Any, dims: tuple[Any, ...], solve: Any, *fields: Any) -> tuple[Any, Any]:
+    def vmap(info: Any, dims: tuple[Any, ...], solver: Solver, *fields: Any) -> tuple[Any, Any]:
         """One solve of the larger batch."""
-        outputs = SolveFields.apply(solve, *batch_fields(fields, dims[1:]))  # type: ignore[no-untyped-call]
+        batched = batch_fields(fields, dims[1:], solver.patterns)
+        outputs = SolveFields.apply(solver, *batched)  # type: ignore[no-untyped-call]
         return outputs, (*(0,) * len(OUTPUTS), None)
 
 
@@ -100,6 +112,7 @@ class SolveKkt(torch.autograd.Function):
         fields, right_side = inputs[: len(FIELDS)], inputs[len(FIELDS) :]
         if not is_watched(right_side):
             return solve_columns(solved, columns, right_side)
+        _require_dense(patterns_of(solved))
         start = [to_tensor(solved.part(name)) for name in POINT]
         known = _without_tangents(fields)
         return tuple(kkt_operator(*known, *start, *right_side, text_of(solved), columns))
@@ -115,7 +128,7 @@ class SolveKkt(torch.autograd.Function):
     @hidden
     def backward(ctx: Any, *bars: Tensor | None) -> tuple[Tensor | None, ...]:
         """Another solve with the same matrix."""
-        fields, solution = _parted(ctx.saved_tensors)
+        fields, solution = _parted(ctx.saved_tensors, patterns_of(ctx.solved))
         adjoint = _linear_solve(ctx.solved, ctx.columns)(fields, filled(bars, solution))  # (H1)
         P, G, A = matrix_gradients(adjoint, solution, fields, ctx.needs_input_grad[2:], ctx.columns)
         return (None, None, P, None, G, None, A, None, None, None, *adjoint)
@@ -125,9 +138,10 @@ class SolveKkt(torch.autograd.Function):
     def jvp(ctx: Any, *changes: Tensor | None) -> tuple[Tensor | None, ...]:
         """Another solve with the same matrix."""
         with _all_forward_levels():
-            fields, solution = _parted(_primals(ctx.saved_tensors))
+            patterns = patterns_of(ctx.solved)
+            fields, solution = _parted(_primals(ctx.saved_tensors), patterns)
             changed = _primals(changes[2:])
-            matrices = matrix_tangent(changed[: len(FIELDS)], solution, ctx.columns)
+            matrices = matrix_tangent(attached(changed[: len(FIELDS)], patterns), solution, ctx.columns)
             total = tuple([plus(a, b) for a, b in zip(matrices, changed[len(FIELDS) :], strict=True)])
             return tuple(_linear_solve(ctx.solved, ctx.columns)(fields, filled(total, solution)))
 
@@ -141,7 +155,8 @@ class SolveKkt(torch.autograd.Function):
         own = any(dim is not None for dim in field_dims)
         vectors, place = batch_vectors(inputs[len(FIELDS) :], dims[2 + len(FIELDS) :], columns, own)
         solve = _linear_solve(solved, columns if own else columns + 1)
-        return tuple(solve(tuple(batch_fields(fields, field_dims)), Vector(*vectors))), place
+        batched = batch_fields(fields, field_dims, patterns_of(solved))
+        return tuple(solve(tuple(batched), Vector(*vectors))), place
 
 
 def differentiable_gradients(
@@ -150,9 +165,10 @@ def differentiable_gradients(
     """The gradients of the fields for cotangents of x, y, z, ..., with a history that leads to both."""
     given = [constant(solved, name) if v is None else v for name, v in zip(FIELDS, fields, strict=True)]
     doubles = tuple([None if field is None else field.double() for field in given])
-    outputs = SolveFields.apply(lambda _: solved, *doubles)  # type: ignore[no-untyped-call]
+    patterns = patterns_of(solved)
+    outputs = SolveFields.apply(Solver(lambda _: solved, patterns), *doubles)  # type: ignore[no-untyped-call]
     guard = guard_of(solved)
-    known = kept((*doubles, *outputs[: len(POINT)], outputs[STATUS]), guard)
+    known = kept((*doubles, *outputs[: len(POINT)], outputs[STATUS]), guard, patterns)
     wanted = (*(None if bar is None else bar.double() for bar in bars), *(None,) * len(POINT))
     return [
         None if gradient is None or field is None else gradient.to(field.dtype)
@@ -174,6 +190,20 @@ def text_of(solved: Solved) -> str:
     return encode(solved.call.on_failure, solved.call.options)
 
 
+def patterns_of(solved: Solved) -> Patterns | None:
+    """Of the fields that the caller gave by their stored entries."""
+    patterns: Patterns | None = solved.call.patterns
+    return patterns
+
+
+def _require_dense(patterns: Patterns | None) -> None:
+    if patterns is not None:
+        raise NotImplementedError(
+            "a graph of tensors, and a vmap of torch.autograd.grad, cannot hold sparse matrices: "
+            "use torch.func, or to_dense()"
+        )
+
+
 def guard_of(solved: Solved) -> Guard:
     """What the failure policy means for the derivatives of this batch."""
     return Guard(not solved.batch.all_solved, solved.without_derivative)
@@ -181,7 +211,8 @@ def guard_of(solved: Solved) -> Guard:
 
 def _linear_solve(solved: Solved, columns: int = 0) -> LinearSolve:
     def solve(fields: Fields, right_side: Vector) -> Vector:
-        return Vector(*SolveKkt.apply(solved, columns, *fields, *right_side))  # type: ignore[no-untyped-call]
+        inputs = (*values_of(fields), *right_side)
+        return Vector(*SolveKkt.apply(solved, columns, *inputs))  # type: ignore[no-untyped-call]
 
     return solve
 
@@ -192,8 +223,8 @@ def _save(ctx: Any, *tensors: Tensor | None) -> None:
     ctx.set_materialize_grads(False)
 
 
-def _parted(saved: tuple[Any, ...]) -> tuple[Fields, Vector]:
-    return saved[: len(FIELDS)], Vector(*saved[len(FIELDS) :])
+def _parted(saved: tuple[Any, ...], patterns: Patterns | None) -> tuple[Fields, Vector]:
+    return attached(saved[: len(FIELDS)], patterns), Vector(*saved[len(FIELDS) :])
 
 
 def _all_forward_levels() -> Any:
