@@ -34,7 +34,10 @@ class BatchOfOne final : public Linearisation<DenseMatrix> {
     linearisation_ = batch.linearisation;
     Solution<DenseMatrix> solution;
     static_cast<Point&>(solution) = {
-        .x = batch.point.x, .y = batch.point.y, .z = batch.point.z, .z_box = batch.point.z_box};
+        .x = batch.point.x,
+        .y = batch.point.y,
+        .z = batch.point.z,
+        .z_box = program_.has_bounds() ? Vector(batch.point.z_box) : Vector::Zero(program_.n)};
     solution.status = batch.status[0];
     solution.objective = batch.objective[0];
     solution.iterations = static_cast<int>(batch.iterations[0]);

@@ -31,6 +31,9 @@ struct BatchProgram {
   [[nodiscard]] const BatchField& operator[](Field field) const {
     return fields[static_cast<std::size_t>(field)];
   }
+  [[nodiscard]] bool has_bounds() const {
+    return (*this)[Field::lb].data != nullptr || (*this)[Field::ub].data != nullptr;
+  }
   BatchField& operator[](Field field) { return fields[static_cast<std::size_t>(field)]; }
 };
 
@@ -39,6 +42,7 @@ class BatchLinearisation;
 }
 
 /// One column of `point`, and one entry of everything else, is one instance; see Solution for what they mean.
+/// `point.z_box` has no rows if the program has no bounds.
 struct BatchSolution {
   PointBlock point{};
   std::vector<Status> status{};

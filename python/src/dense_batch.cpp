@@ -114,12 +114,10 @@ DenseBatch* solve_dense(Index size, Index n, Index m, Index p, const Addresses<8
 }
 
 nb::object part(const DenseBatch& batch, int index, bool batched) {
-  const PointBlock& point = batch.solution.point;
-  const std::array parts{&point.x, &point.y, &point.z, &point.z_box};
-  const DenseMatrix& block = *parts.at(static_cast<std::size_t>(index));
-  const auto rows = static_cast<std::size_t>(block.rows());
-  const NewArray target(batched ? Shape{static_cast<std::size_t>(block.cols()), rows} : Shape{rows});
-  std::copy_n(block.data(), block.size(), target.data);
+  const auto place = static_cast<std::size_t>(index);
+  const auto rows = static_cast<std::size_t>(batch.rows(place));
+  const NewArray target(batched ? Shape{batch.solution.status.size(), rows} : Shape{rows});
+  batch.copy_part(place, target.data);
   return target.array;
 }
 

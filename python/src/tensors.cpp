@@ -110,7 +110,7 @@ class TensorExchange {
       batch->solution = altdiff::solve(batch->program, settings);
     }
     nb::object tensors = nb::none();
-    if (batch->all_solved()) tensors = output_tensors(batch->solution, shape, outputs);
+    if (batch->all_solved()) tensors = output_tensors(*batch, shape, outputs);
     return nb::make_tuple(python, nb::cast(batch.release(), nb::rv_policy::take_ownership), tensors);
   }
 
@@ -202,21 +202,20 @@ class TensorExchange {
     return layout;
   }
 
-  [[nodiscard]] nb::tuple output_tensors(const BatchSolution& solution, const Sizes& batch,
+  [[nodiscard]] nb::tuple output_tensors(const DenseBatch& batch, const Sizes& shape,
                                          std::size_t count) const {
-    const PointBlock& point = solution.point;
-    const std::array blocks{&point.x, &point.y, &point.z, &point.z_box};
+    constexpr std::size_t parts = 4;
     nb::list tensors;
     double* data = nullptr;
-    for (const DenseMatrix* block : std::span(blocks).first(std::min(count, blocks.size()))) {
-      Sizes shape = batch;
-      shape.push_back(block->rows());
-      tensors.append(tensor(std::move(shape), data));
-      std::copy_n(block->data(), block->size(), data);
+    for (std::size_t part = 0; part < std::min(count, parts); ++part) {
+      Sizes own = shape;
+      own.push_back(batch.rows(part));
+      tensors.append(tensor(std::move(own), data));
+      batch.copy_part(part, data);
     }
-    if (count > blocks.size()) {
-      tensors.append(tensor(batch, data));
-      std::copy_n(solution.objective.data(), solution.objective.size(), data);
+    if (count > parts) {
+      tensors.append(tensor(shape, data));
+      std::ranges::copy(batch.solution.objective, data);
     }
     return nb::tuple(tensors);
   }

@@ -23,9 +23,17 @@ bool differentiable(const BatchSolution& solution, Index i, const Missing& missi
          (!missing.unless_solved || solution.status[at(i)] == Status::Solved);
 }
 
-DenseMatrix block_or_zero(const double* data, Index rows, Index columns) {
-  if (data == nullptr) return DenseMatrix::Zero(rows, columns);
-  return Eigen::Map<const DenseMatrix>(data, rows, columns);
+/// Neighbouring instances whose gradients are made together: enough for products over the batch to be fast,
+/// few enough for what lies between cotangents and gradients to be small.
+struct Window {
+  static constexpr Index width = 512;  // a multiple of four, whatever the number of threads
+  Index first = 0, count = 0;
+};
+
+/// What a caller passed of the window's columns, or zero.
+DenseMatrix block_or_zero(const double* data, Index rows, const Window& window) {
+  if (data == nullptr) return DenseMatrix::Zero(rows, window.count);
+  return Eigen::Map<const DenseMatrix>(data + window.first * rows, rows, window.count);
 }
 
 void set_column(PointBlock& block, Index i, double value) {
@@ -42,14 +50,15 @@ double size_of(const double* block, Index rows, Index i) {
 }
 
 DenseMatrix active_bounds(const BatchProgram& program, const BatchLinearisation& linearisation,
-                          const std::vector<std::uint8_t>& wanted) {
-  DenseMatrix bounds = DenseMatrix::Zero(program.n, program.size);
-  for (Index i = 0; i < program.size; ++i)
-    if (wanted[at(i)] != 0) bounds.col(i) = linearisation.active_bounds(i, program.n, program.m);
+                          const Window& window, const std::vector<std::uint8_t>& wanted) {
+  DenseMatrix bounds = DenseMatrix::Zero(program.n, window.count);
+  for (Index c = 0; c < window.count; ++c)
+    if (wanted[at(c)] != 0)
+      bounds.col(c) = linearisation.active_bounds(window.first + c, program.n, program.m);
   return bounds;
 }
 
-/// The part of the batch that a vjp is about.
+/// The part of a window that a vjp is about; columns are counted from the window's first.
 struct Pullback {
   PointBlock bar;                    // cotangents; what adds nothing is zero
   Vector objective_bar;              // empty: zero
@@ -60,43 +69,48 @@ struct Pullback {
 };
 
 Pullback read_cotangents(const BatchProgram& program, const BatchSolution& solution,
-                         const BatchCotangent& bar, const Missing& missing) {
-  const Index size = program.size;
-  Pullback pull{.bar = {.x = block_or_zero(bar.x, program.n, size),
-                        .y = block_or_zero(bar.y, program.p, size),
-                        .z = block_or_zero(bar.z, program.m, size),
-                        .z_box = block_or_zero(bar.z_box, program.n, size)},
+                         const BatchCotangent& bar, const Missing& missing, const Window& window) {
+  const Index box = program.has_bounds() ? program.n : 0;
+  Pullback pull{.bar = {.x = block_or_zero(bar.x, program.n, window),
+                        .y = block_or_zero(bar.y, program.p, window),
+                        .z = block_or_zero(bar.z, program.m, window),
+                        .z_box = block_or_zero(box > 0 ? bar.z_box : nullptr, box, window)},
                 .objective_bar = {},
-                .wanted = std::vector<std::uint8_t>(at(size), 1),
+                .wanted = std::vector<std::uint8_t>(at(window.count), 1),
                 .filled = {},
                 .filler = {}};
-  if (bar.objective != nullptr) pull.objective_bar = Eigen::Map<const Vector>(bar.objective, size);
-  const auto objective_bar = [&](Index i) { return bar.objective != nullptr ? bar.objective[i] : 0; };
-  for (Index i = 0; i < size; ++i) {
+  if (bar.objective != nullptr)
+    pull.objective_bar = Eigen::Map<const Vector>(bar.objective + window.first, window.count);
+  for (Index c = 0; c < window.count; ++c) {
+    const Index i = window.first + c;
+    const double objective_bar = bar.objective != nullptr ? bar.objective[i] : 0;
     const double weight = size_of(bar.x, program.n, i) + size_of(bar.y, program.p, i) +
                           size_of(bar.z, program.m, i) + size_of(bar.z_box, program.n, i);
     const bool none = weight == 0;
-    const bool finite = std::isfinite(weight) && std::isfinite(objective_bar(i));
+    const bool finite = std::isfinite(weight) && std::isfinite(objective_bar);
     const bool known = differentiable(solution, i, missing);
     if (!none && finite && known) continue;
-    pull.wanted[at(i)] = 0;
-    if (none && finite && (objective_bar(i) == 0 || known)) {
+    pull.wanted[at(c)] = 0;
+    if (none && finite && (objective_bar == 0 || known)) {
       pull.everyone = pull.everyone && known;
       continue;
     }
     pull.everyone = false;
-    set_column(pull.bar, i, 0);
-    pull.filled.push_back(i);
+    set_column(pull.bar, c, 0);
+    pull.filled.push_back(c);
     pull.filler.push_back(known ? nan : missing.value);
   }
   return pull;
 }
 
 /// Solutions of instances that add nothing may be NaN, which zero does not silence.
-PointBlock silenced(const BatchSolution& solution, const Missing& missing) {
-  PointBlock point = solution.point;
-  for (Index i = 0; i < point.x.cols(); ++i)
-    if (!differentiable(solution, i, missing)) set_column(point, i, 0);
+PointBlock silenced(const BatchSolution& solution, const Missing& missing, const Window& window) {
+  const auto columns = [&](const DenseMatrix& block) { return block.middleCols(window.first, window.count); };
+  const PointBlock& all = solution.point;
+  PointBlock point{
+      .x = columns(all.x), .y = columns(all.y), .z = columns(all.z), .z_box = columns(all.z_box)};
+  for (Index c = 0; c < window.count; ++c)
+    if (!differentiable(solution, window.first + c, missing)) set_column(point, c, 0);
   return point;
 }
 
@@ -126,30 +140,53 @@ void add_tangent(const Instance& dot, const PointBlock& point, Index i, const Ve
 
 }  // namespace
 
-void vjp(const BatchProgram& program, const BatchSolution& solution, const BatchCotangent& bar,
-         const BatchGradient& gradient, const Missing& missing, int num_threads) {
+namespace {
+
+void vjp_of(const Window& window, const BatchProgram& program, const BatchSolution& solution,
+            const BatchCotangent& bar, const BatchGradient& gradient, const Missing& missing,
+            int num_threads) {
   const BatchLinearisation& linearisation = *solution.linearisation;
-  const Pullback pull = read_cotangents(program, solution, bar, missing);
-  PointBlock adjoint = linearisation.solve(program, pull.bar, pull.wanted, num_threads);  // (V1)
-  PointBlock point = pull.everyone ? PointBlock{} : silenced(solution, missing);
+  Pullback pull = read_cotangents(program, solution, bar, missing, window);
+  PointBlock& adjoint = pull.bar;
+  linearisation.solve(program, window.first, adjoint, pull.wanted, num_threads);  // (V1)
+  PointBlock point = pull.everyone ? PointBlock{} : silenced(solution, missing, window);
   for (std::size_t f = 0; f < pull.filled.size(); ++f) {
-    set_column(adjoint, pull.filled[f], pull.filler[f]);
-    set_column(point, pull.filled[f], 1);
+    const Index c = pull.filled[f];
+    set_column(adjoint, c, pull.filler[f]);
+    set_column(point, c, 1);
+    if (pull.objective_bar.size() > 0) pull.objective_bar[c] = 0;
   }
-  Vector objective_bar = pull.objective_bar;
-  for (const Index i : pull.filled)
-    if (objective_bar.size() > 0) objective_bar[i] = 0;
   DenseMatrix bounds;
   if (gradient[static_cast<std::size_t>(Field::lb)] != nullptr ||
       gradient[static_cast<std::size_t>(Field::ub)] != nullptr) {
-    bounds = active_bounds(program, linearisation, pull.wanted);
+    bounds = active_bounds(program, linearisation, window, pull.wanted);
   }
+  const auto columns = [&](const DenseMatrix& all, const DenseMatrix& own) {
+    return pull.everyone ? ConstBlock(all.middleCols(window.first, window.count)) : ConstBlock(own);
+  };
+  const PointBlock& all = solution.point;
   write_gradients(program,
-                  {.point = pull.everyone ? solution.point : point,
-                   .adjoint = adjoint,
-                   .objective_bar = objective_bar,
+                  {.first = window.first,
+                   .point = {.x = columns(all.x, point.x),
+                             .y = columns(all.y, point.y),
+                             .z = columns(all.z, point.z),
+                             .z_box = columns(all.z_box, point.z_box)},
+                   .adjoint = {.x = adjoint.x, .y = adjoint.y, .z = adjoint.z, .z_box = adjoint.z_box},
+                   .objective_bar = pull.objective_bar,
                    .active_bounds = bounds},
                   gradient, num_threads);
+}
+
+}  // namespace
+
+void vjp(const BatchProgram& program, const BatchSolution& solution, const BatchCotangent& bar,
+         const BatchGradient& gradient, const Missing& missing, int num_threads) {
+  Window window{};
+  do {  // a batch of no instances has gradients too
+    window.count = std::min(Window::width, program.size - window.first);
+    vjp_of(window, program, solution, bar, gradient, missing, num_threads);
+    window.first += window.count;
+  } while (window.first < program.size);
 }
 
 PointBlock jvp(const BatchProgram& program, const BatchSolution& solution, const BatchProgram& dot,
@@ -166,10 +203,10 @@ PointBlock jvp(const BatchProgram& program, const BatchSolution& solution, const
     const Vector side = linearisation.active_bounds(i, program.n, program.m);
     add_tangent(instance_of(dot, i), solution.point, i, side, r);
   }
-  PointBlock t = linearisation.solve(program, r, wanted, num_threads);
+  linearisation.solve(program, 0, r, wanted, num_threads);
   for (Index i = 0; i < program.size; ++i)
-    if (wanted[at(i)] == 0) set_column(t, i, missing.value);
-  return t;
+    if (wanted[at(i)] == 0) set_column(r, i, missing.value);
+  return r;
 }
 
 std::vector<double> jacobian(const BatchProgram& program, const BatchSolution& solution, Field field,

@@ -46,8 +46,8 @@ Chunks Chunks::of(const BatchProgram& program, Index spaces) {
 
 /// Neighbouring instances with one space, on their way through (AS6), in memory that the next ones use again.
 struct BatchLinearisation::Columns {
-  Instance instance{};                     // any of them: the matrices are the same
-  std::vector<const DualState*> states{};  // one a column, or one for all
+  Instance instance{};                 // any of them: the matrices are the same
+  std::vector<const KeptSet*> sets{};  // one a column, or one for all
   int refinements = 0;
   DenseMatrix c_I{};
   KktWorkspace workspace{};
@@ -65,7 +65,7 @@ void BatchLinearisation::solve_columns(Columns& columns, Block x, Block y, Block
   c_I.topRows(m) = -z;
   for (std::size_t i = 0; i < bounded.size(); ++i)
     c_I.row(m + static_cast<Index>(i)) = -z_box.row(bounded[i]);
-  solve_kkt(*columns.instance.space, columns.states, x, y, c_I, columns.workspace);
+  solve_kkt<KeptSet>(*columns.instance.space, columns.sets, x, y, c_I, columns.workspace);
   z = c_I.topRows(m);
   z_box.setZero();
   for (std::size_t i = 0; i < bounded.size(); ++i) z_box.row(bounded[i]) = c_I.row(m + static_cast<Index>(i));
@@ -75,7 +75,7 @@ void BatchLinearisation::solve_columns(Columns& columns, Block x, Block y, Block
 void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_side, Block x, Block y,
                                 Block z, Block z_box) const {
   Products products(x.rows(), z.rows(), y.rows(), x.cols());
-  Columns correction{.instance = columns.instance, .states = columns.states};
+  Columns correction{.instance = columns.instance, .sets = columns.sets};
   double last = std::numeric_limits<double>::infinity();
   for (int round = 0; round < columns.refinements && last > only_rounding * norm(x); ++round) {
     products.compute(columns.instance, 0, x, y, z);
@@ -93,46 +93,46 @@ void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_
   }
 }
 
-PointBlock BatchLinearisation::solve(const BatchProgram& program, const PointBlock& right_side,
-                                     const std::vector<std::uint8_t>& wanted, int num_threads) const {
-  PointBlock t = right_side;
+void BatchLinearisation::solve(const BatchProgram& program, Index first, PointBlock& t,
+                               const std::vector<std::uint8_t>& wanted, int num_threads) const {
+  const Index size = t.x.cols();
+  const Chunks parts{.size = size, .width = chunks.width};
   const ScopedBlasThreads blas_threads(program.size == 1 ? program.n : 0, num_threads);
-  const Index work = program.size * program.n * (program.n + program.m + program.p);
-  parallel_for(chunks.count(), threads_for(num_threads, work), [&](Index chunk) {
+  const Index work = size * program.n * (program.n + program.m + program.p);
+  parallel_for(parts.count(), threads_for(num_threads, work), [&](Index chunk) {
     Columns columns;
-    for (Index first = chunks.first(chunk), end = first; first < chunks.last(chunk); first = end) {
-      const Linearised& instance = instances[at(first)];
-      end = first + 1;
-      if (first % lanes == 0 && !quartets.empty()) solve_quartet(first, wanted, t);
-      if (wanted[at(first)] == 0 || instance.quartet != nullptr) continue;
+    for (Index c = parts.first(chunk), end = c; c < parts.last(chunk); c = end) {
+      const Linearised& instance = instances[at(first + c)];
+      end = c + 1;
+      if (c % lanes == 0 && !quartets.empty()) solve_quartet(first, c, wanted, t);
+      if (wanted[at(c)] == 0 || instance.quartet != nullptr) continue;
       if (instance.space == nullptr) {
-        solve_elsewhere(instance, first, t);
+        solve_elsewhere(instance, c, t);
         continue;
       }
-      columns.states.assign(1, &instance.state);
+      columns.sets.assign(1, &instance.set);
       columns.refinements = instance.refinements;
-      while (end < chunks.last(chunk) && wanted[at(end)] != 0 && instances[at(end)].space == instance.space) {
-        columns.states.push_back(&instances[at(end)].state);
-        columns.refinements = std::max(columns.refinements, instances[at(end)].refinements);
-        ++end;
+      for (; end < parts.last(chunk) && wanted[at(end)] != 0; ++end) {
+        const Linearised& next = instances[at(first + end)];
+        if (next.space != instance.space) break;
+        columns.sets.push_back(&next.set);
+        columns.refinements = std::max(columns.refinements, next.refinements);
       }
-      columns.instance = instance_of(program, first);
+      columns.instance = instance_of(program, first + c);
       columns.instance.space = instance.space;
-      const Index count = end - first;
-      solve_columns(columns, t.x.middleCols(first, count), t.y.middleCols(first, count),
-                    t.z.middleCols(first, count), t.z_box.middleCols(first, count));
+      solve_columns(columns, t.x.middleCols(c, end - c), t.y.middleCols(c, end - c),
+                    t.z.middleCols(c, end - c), t.z_box.middleCols(c, end - c));
     }
   });
-  return t;
 }
 
-void BatchLinearisation::solve_quartet(Index first, const std::vector<std::uint8_t>& wanted,
+void BatchLinearisation::solve_quartet(Index first, Index column, const std::vector<std::uint8_t>& wanted,
                                        PointBlock& t) const {
   std::array<Index, lanes> columns{};
   columns.fill(-1);
-  for (Index i = first; i < std::min(first + lanes, chunks.size); ++i)
-    if (wanted[at(i)] != 0 && instances[at(i)].quartet != nullptr) columns[at(i - first)] = i;
-  solve_lanes(quartets[at(first / lanes)], columns, t);
+  for (Index c = column; c < std::min(column + lanes, t.x.cols()); ++c)
+    if (wanted[at(c)] != 0 && instances[at(first + c)].quartet != nullptr) columns[at(c - column)] = c;
+  solve_lanes(quartets[at((first + column) / lanes)], columns, t);
 }
 
 void BatchLinearisation::solve_lanes(const Quartet& quartet, const std::array<Index, lanes>& columns,
@@ -162,12 +162,16 @@ void BatchLinearisation::solve_lanes(const Quartet& quartet, const std::array<In
 }
 
 void BatchLinearisation::solve_elsewhere(const Linearised& instance, Index column, PointBlock& t) {
+  const bool boxed = t.z_box.rows() > 0;
   const PointBlock own = instance.other->solve(
-      {.x = t.x.col(column), .y = t.y.col(column), .z = t.z.col(column), .z_box = t.z_box.col(column)});
+      {.x = t.x.col(column),
+       .y = t.y.col(column),
+       .z = t.z.col(column),
+       .z_box = boxed ? DenseMatrix(t.z_box.col(column)) : DenseMatrix::Zero(t.x.rows(), 1)});
   t.x.col(column) = own.x;
   t.y.col(column) = own.y;
   t.z.col(column) = own.z;
-  t.z_box.col(column) = own.z_box;
+  if (boxed) t.z_box.col(column) = own.z_box;
 }
 
 PointBlock BatchLinearisation::solve(const BatchProgram& program, Index instance,
@@ -185,7 +189,7 @@ PointBlock BatchLinearisation::solve(const BatchProgram& program, Index instance
     return t;
   }
   Columns columns{
-      .instance = instance_of(program, instance), .states = {&own.state}, .refinements = own.refinements};
+      .instance = instance_of(program, instance), .sets = {&own.set}, .refinements = own.refinements};
   columns.instance.space = own.space;
   solve_columns(columns, t.x, t.y, t.z, t.z_box);
   return t;
@@ -194,23 +198,27 @@ PointBlock BatchLinearisation::solve(const BatchProgram& program, Index instance
 Vector BatchLinearisation::active_bounds(Index instance, Index n, Index m) const {
   const Linearised& own = instances[at(instance)];
   if (own.other != nullptr) return own.other->active().box;
+  const Vector sides = active_sides(instance, m);
   Vector box = Vector::Zero(n);
-  for (std::size_t i = 0; i < bounded.size(); ++i)
-    box[bounded[i]] = side(instance, m + static_cast<Index>(i));
+  for (std::size_t i = 0; i < bounded.size(); ++i) box[bounded[i]] = sides[m + static_cast<Index>(i)];
   return box;
 }
 
 Vector BatchLinearisation::active_rows(Index instance, Index m) const {
   const Linearised& own = instances[at(instance)];
   if (own.other != nullptr) return own.other->active().z;
-  Vector rows(m);
-  for (Index i = 0; i < m; ++i) rows[i] = side(instance, i) != 0 ? 1 : 0;
-  return rows;
+  return active_sides(instance, m).head(m).cwiseAbs();
 }
 
-int BatchLinearisation::side(Index instance, Index row) const {
+Vector BatchLinearisation::active_sides(Index instance, Index m) const {
   const Linearised& own = instances[at(instance)];
-  return own.quartet != nullptr ? own.quartet->side(row, instance % lanes) : own.state.side[at(row)];
+  Vector sides = Vector::Zero(m + static_cast<Index>(bounded.size()));
+  if (own.quartet != nullptr) {
+    for (Index row = 0; row < sides.size(); ++row) sides[row] = own.quartet->side(row, instance % lanes);
+  } else {
+    for (Index s = 0; s < own.set.count(); ++s) sides[own.set.row(s)] = own.set.side(s);
+  }
+  return sides;
 }
 
 }  // namespace altdiff::detail

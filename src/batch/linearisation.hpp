@@ -14,7 +14,7 @@ namespace altdiff::detail {
 struct Linearised {
   const Quartet* quartet = nullptr;  // whose lane is the instance's place in the batch modulo four
   const ConstraintSpace* space = nullptr;
-  DualState state{};
+  KeptSet set{};
   int refinements =
       0;  // after a solve on the space, which is not quite that of the user's P, or ill conditioned
   std::shared_ptr<const OwnSpace> own{};  // where the space is not one of the batch's
@@ -38,7 +38,7 @@ struct Chunks {
 
 /// The instances of a batch at their solutions. Keeps what derivatives need and no more: of the data only
 /// what the sweep made of them, (n + p + k) n + (p + k) p numbers for every distinct set of matrices (k:
-/// inequalities and bounded variables), and |S|^2 for every instance, or k^2 in a quartet.
+/// inequalities and bounded variables), and |S|^2 / 2 for every instance, or k^2 in a quartet.
 class BatchLinearisation {
  public:
   Chunks chunks{};
@@ -48,9 +48,10 @@ class BatchLinearisation {
   std::vector<Quartet> quartets{};
   std::vector<Linearised> instances{};
 
-  /// Solves (A2), one column an instance; instances where `wanted` is false are left alone.
-  [[nodiscard]] PointBlock solve(const BatchProgram& program, const PointBlock& right_side,
-                                 const std::vector<std::uint8_t>& wanted, int num_threads) const;
+  /// Solves (A2) in place, one column an instance, of which the first is `first`, a multiple of four;
+  /// instances where `wanted` is false are left alone. Without bounds t.z_box may have no rows.
+  void solve(const BatchProgram& program, Index first, PointBlock& t, const std::vector<std::uint8_t>& wanted,
+             int num_threads) const;
 
   /// The same of one instance, one column a right-hand side.
   [[nodiscard]] PointBlock solve(const BatchProgram& program, Index instance,
@@ -66,8 +67,10 @@ class BatchLinearisation {
   void solve_columns(Columns& columns, Block x, Block y, Block z, Block z_box) const;
   void refine(const Columns& columns, const PointBlock& right_side, Block x, Block y, Block z,
               Block z_box) const;
-  [[nodiscard]] int side(Index instance, Index row) const;
-  void solve_quartet(Index first, const std::vector<std::uint8_t>& wanted, PointBlock& t) const;
+  /// Of the inequalities and the bounded variables: +1 at upper, -1 at lower, 0 inside.
+  [[nodiscard]] Vector active_sides(Index instance, Index m) const;
+  /// The instances from first + column on.
+  void solve_quartet(Index first, Index column, const std::vector<std::uint8_t>& wanted, PointBlock& t) const;
   /// Lane l holds column columns[l]; a negative one is left out.
   void solve_lanes(const Quartet& quartet, const std::array<Index, lanes>& columns, PointBlock& t) const;
   static void solve_elsewhere(const Linearised& instance, Index column, PointBlock& t);

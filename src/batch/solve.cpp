@@ -82,7 +82,7 @@ class BatchSolver {
     solution_.point = {.x = DenseMatrix::Constant(program_.n, size, nan),
                        .y = DenseMatrix::Constant(program_.p, size, nan),
                        .z = DenseMatrix::Constant(program_.m, size, nan),
-                       .z_box = DenseMatrix::Constant(program_.n, size, nan)};
+                       .z_box = DenseMatrix::Constant(program_.has_bounds() ? program_.n : 0, size, nan)};
     solution_.status.assign(at(size), Status::InvalidData);
     solution_.iterations.assign(at(size), 0);
     solution_.degenerate.assign(at(size), 0);
@@ -210,7 +210,7 @@ class BatchSolver {
           by_convention(members[j], column(engine.point, c), states[j].changes))
         continue;
       if (solved) {
-        accept(engine, c, members[j], std::move(states[j]));
+        accept(engine, c, members[j], states[j]);
       } else if (!certified(engine, c, members[j].i, states[j], instances[j])) {
         hand_on(members[j].i, instances[j], states[j].changes > settings_.max_iterations);
       }
@@ -244,7 +244,7 @@ class BatchSolver {
     solution_.point.x.col(i) = point.x;
     solution_.point.y.col(i) = point.y;
     solution_.point.z.col(i) = point.z;
-    solution_.point.z_box.col(i) = point.z_box;
+    if (program_.has_bounds()) solution_.point.z_box.col(i) = point.z_box;
     solution_.status[at(i)] = numbers.status;
     solution_.objective[i] = numbers.objective;
     solution_.iterations[at(i)] = numbers.iterations;
@@ -261,7 +261,7 @@ class BatchSolver {
     return {.x = point.x.col(j), .y = point.y.col(j), .z = point.z.col(j), .z_box = point.z_box.col(j)};
   }
 
-  void accept(const ActiveSetEngine& engine, Index j, Member& member, DualState state) {
+  void accept(const ActiveSetEngine& engine, Index j, Member& member, const DualState& state) {
     record(member.i, column(engine.point, j),
            {.objective = engine.objective[at(j)],
             .iterations = state.changes,
@@ -269,7 +269,7 @@ class BatchSolver {
             .margin = engine.margin[at(j)],
             .degenerate = engine.margin[at(j)] < degenerate_margin});
     result_->instances[at(member.i)] = {.space = member.instance.space,
-                                        .state = std::move(state),
+                                        .set = KeptSet(state),
                                         .refinements = engine.refined[at(j)] != 0 ? few_refinements : 0,
                                         .own = std::move(member.own)};
   }
@@ -292,8 +292,10 @@ class BatchSolver {
             .residuals = found.residuals,
             .margin = found.margin,
             .degenerate = found.margin < degenerate_margin});
-    result_->instances[at(i)] = {
-        .space = &found.own->space, .state = found.state, .refinements = many_refinements, .own = found.own};
+    result_->instances[at(i)] = {.space = &found.own->space,
+                                 .set = KeptSet(found.state),
+                                 .refinements = many_refinements,
+                                 .own = found.own};
   }
 
   void accept(Index i, const Solution<DenseMatrix>& solved) {
@@ -319,7 +321,7 @@ class BatchSolver {
     if (!CertificateCheck<DenseMatrix>(user).proves_primal_infeasible(user, proof)) return false;
     solution_.point.y.col(i) = proof.y;
     solution_.point.z.col(i) = proof.z;
-    solution_.point.z_box.col(i) = proof.z_box;
+    if (program_.has_bounds()) solution_.point.z_box.col(i) = proof.z_box;
     solution_.status[at(i)] = Status::PrimalInfeasible;
     solution_.objective[i] = std::numeric_limits<double>::infinity();
     solution_.iterations[at(i)] = state.changes;

@@ -93,6 +93,22 @@ void triangular_solve(Op op, const ConstBlock& L, Block X) {
   }
 }
 
+void packed_forward(const double* packed, Index n, double* x) {
+  for (Index j = 0; j < n; packed += n - j, ++j) {
+    x[j] /= packed[0];
+    for (Index i = j + 1; i < n; ++i) x[i] -= x[j] * packed[i - j];
+  }
+}
+
+void packed_backward(const double* packed, Index n, double* x) {
+  packed += n * (n + 1) / 2;
+  for (Index j = n - 1; j >= 0; --j) {
+    packed -= n - j;
+    const Eigen::Map<const Vector> below(packed + 1, n - 1 - j);
+    x[j] = (x[j] - below.dot(Eigen::Map<const Vector>(x + j + 1, n - 1 - j))) / packed[0];
+  }
+}
+
 void gram(double alpha, const ConstBlock& A, double beta, Block C, int threads) {
   const Index head = C.cols();
   const Index rest = C.rows() - head;

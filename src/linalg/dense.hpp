@@ -15,6 +15,10 @@ void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBl
 /// X = op(L)^-1 X, with the lower triangle of L
 void triangular_solve(Op op, const ConstBlock& L, Block X);
 
+/// L^-1 x and L^-T x in place; `packed` holds the lower triangle of L, column after column.
+void packed_forward(const double* packed, Index n, double* x);
+void packed_backward(const double* packed, Index n, double* x);
+
 /// The lower triangle of C becomes alpha A A' + beta C; only its first columns if C has no more. The columns
 /// of both are padded (linalg/small.hpp), and what is above the diagonal is spoilt.
 void gram(double alpha, const ConstBlock& A, double beta, Block C, int threads);

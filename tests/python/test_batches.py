@@ -270,3 +270,27 @@ def test_torch_gradients_are_those_of_numpy_for_mixed_batches() -> None:
     gradient = altdiff.solve_qp(**data).vjp(bar)
     for name, value in values.items():
         np.testing.assert_array_equal(value.grad.numpy(), getattr(gradient, name))
+
+
+@pytest.mark.parametrize("size", [513, 1100])
+@pytest.mark.parametrize(
+    "leads",
+    [
+        {"q": "all"},
+        {"q": "all", "h": "all", "P": "all", "ub": "all"},
+        {"q": "all", "P": "some", "G": "some", "b": "some"},
+    ],
+)
+def test_gradients_of_a_long_batch_are_the_sums_of_those_of_its_parts(size: int, leads: Any) -> None:
+    shapes = {"all": (2, size), "some": (2, 1)}
+    data = batch(7, {name: shapes[kind] for name, kind in leads.items()}, n=4, m=3, p=1)
+    bars = {f"{name}_bar": np.random.default_rng(2).normal(size=4) for name in ("x", "z_box")}
+    whole = altdiff.solve_qp(**data).vjp(**bars)
+    parts = []
+    for some in (slice(0, size // 3), slice(size // 3, size)):
+        part = {name: value[:, some] if leads.get(name) == "all" else value for name, value in data.items()}
+        parts.append(altdiff.solve_qp(**part).vjp(**bars))
+    for name in FIELDS:
+        one, two = (getattr(part, name) for part in parts)
+        expected = np.concatenate([one, two], axis=1) if leads.get(name) == "all" else one + two
+        np.testing.assert_allclose(getattr(whole, name), expected, rtol=1e-9, atol=1e-9)

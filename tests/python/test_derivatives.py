@@ -245,3 +245,24 @@ def test_rows_that_are_nearly_dependent_are_not_taken_for_dependent_ones(
     x_bar = rng.normal(size=n)
     span = np.linalg.qr(G[: n - 2].T)[0]
     np.testing.assert_allclose(solution.vjp(x_bar).q, span @ (span.T @ x_bar) - x_bar, atol=1e-6)
+
+
+@pytest.mark.parametrize(("push", "held"), [(-3.0, "ub"), (3.0, "lb")])
+@pytest.mark.parametrize("kind", ["alone", "shared", "own", "sparse"])
+def test_the_gradient_of_a_fixed_variable_belongs_to_the_bound_that_holds_it(
+    push: float, held: str, kind: str
+) -> None:
+    P: Any = np.diag([1.0, 2.0, 3.0])
+    vectors: Any = {
+        "q": np.array([push, 0.5, 0.2]),
+        "lb": np.array([1.0, -5, -5]),
+        "ub": np.array([1.0, 5, 5]),
+    }
+    if kind in ("shared", "own"):
+        vectors = {name: np.stack([value] * 5) for name, value in vectors.items()}
+        P = np.stack([P] * 5) if kind == "own" else P
+    solution = altdiff.solve_qp(scipy.sparse.csc_matrix(P) if kind == "sparse" else P, **vectors)
+    gradient = solution.vjp(np.ones_like(solution.x))
+    other = "lb" if held == "ub" else "ub"
+    np.testing.assert_allclose(getattr(gradient, held)[..., 0], 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(getattr(gradient, other)[..., 0], 0.0)

@@ -2,7 +2,7 @@
 
 Kept for derivatives are, in numbers of 8 bytes, (n + p + k) n + (p + k) p for every distinct set of matrices,
 where k counts inequalities and bounded variables, and |S|^2 for every instance, where S are its active
-constraints.
+constraints: half of that where instances share matrices.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from altdiff.torch import QPLayer
 
 STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+ROOT = Path(__file__).parents[2]
 NUMBER = 8
 MB = 1 << 20
 SLACK = 4 * MB  # workspaces of two threads, pages that are only partly used, and what the allocator keeps
@@ -74,6 +75,34 @@ def one_pass(n: int, m: int, p: int, size: int, own: bool) -> dict[str, Any]:
     return {"kept": kept, "peak": peak, "active": (z > 0).sum(dim=-1).tolist()}
 
 
+def energy(n: int, m: int, p: int, size: int, own: bool) -> dict[str, Any]:
+    """The most that a pass of energy scheduling adds, and the size of all that goes in and comes out."""
+    from benchmarks.peers.problems import energy_problem
+
+    layer = QPLayer(num_threads=2)
+    problem = energy_problem(size, seed=1)
+
+    def fields(count: int) -> list[torch.Tensor]:
+        arrays = [problem.P, problem.q[:count], problem.G, problem.h]
+        return [torch.tensor(array, requires_grad=True) for array in arrays]
+
+    def passed(tensors: list[torch.Tensor], cotangent: torch.Tensor) -> torch.Tensor:
+        x: torch.Tensor = layer(*tensors)
+        torch.autograd.backward(x, cotangent)
+        return x
+
+    cotangent = torch.ones(size, n, dtype=torch.float64)
+    passed(fields(64), cotangent[:64])  # whatever is made once is made here
+    tensors = fields(size)
+    forget_the_peak()
+    before = memory("VmRSS")
+    x = passed(tensors, cotangent)
+    peak = memory("VmHWM") - before
+    inputs = sum(tensor.nbytes for tensor in tensors)
+    gradients = sum(tensor.grad.nbytes for tensor in tensors if tensor.grad is not None)
+    return {"peak": inputs + peak, "size": inputs + x.nbytes + gradients}
+
+
 def many_passes(n: int, m: int, p: int, size: int, own: bool) -> dict[str, Any]:
     """How much 200 passes add to what 20 have taken."""
     layer = QPLayer(num_threads=2)
@@ -88,7 +117,10 @@ def many_passes(n: int, m: int, p: int, size: int, own: bool) -> dict[str, Any]:
 
 def in_a_process_of_its_own(task: str, n: int, m: int, p: int, size: int, own: bool) -> Any:
     arguments = [task, *map(str, (n, m, p, size, int(own)))]
-    run = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
+    command = [sys.executable, __file__, *arguments]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -123,12 +155,18 @@ def test_with_matrices_of_their_own_memory_is_kept_in_proportion_to_the_batch() 
 
 
 @can_measure
+def test_a_pass_of_thousands_of_small_problems_needs_three_times_what_goes_in_and_comes_out() -> None:
+    measured = in_a_process_of_its_own("energy", 24, 46, 0, 4096, own=False)
+    assert measured["peak"] <= 3 * measured["size"]
+
+
+@can_measure
 @pytest.mark.parametrize("own", [False, True])
 def test_two_hundred_passes_need_no_more_than_twenty(own: bool) -> None:
     assert in_a_process_of_its_own("many_passes", 40, 20, 5, 32, own)["growth"] < 2 * MB
 
 
 if __name__ == "__main__":
-    tasks = {"one_pass": one_pass, "many_passes": many_passes}
+    tasks = {"one_pass": one_pass, "energy": energy, "many_passes": many_passes}
     n, m, p, size = map(int, sys.argv[2:6])
     print(json.dumps(tasks[sys.argv[1]](n, m, p, size, own=sys.argv[6] == "1")))

@@ -3,6 +3,7 @@
 #include <altdiff/matrix.hpp>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <vector>
 
 #include "linalg/small.hpp"
@@ -58,6 +59,7 @@ struct DualState {
   Outcome outcome = Outcome::Stalled;
 
   [[nodiscard]] Index count() const { return static_cast<Index>(rows.size()); }
+  [[nodiscard]] Index row(Index s) const { return rows[static_cast<std::size_t>(s)]; }
   [[nodiscard]] Index stride() const { return padded(count()); }
   [[nodiscard]] double pivot(std::size_t s) const {
     return factor[s * static_cast<std::size_t>(stride()) + s];
@@ -66,6 +68,23 @@ struct DualState {
   void list_rows();
   /// Solves M_SS r = r in place.
   void solve(double* r) const;
+};
+
+/// What derivatives need of a solved instance's set, in little memory: a batch keeps thousands.
+class KeptSet {
+ public:
+  KeptSet() = default;
+  explicit KeptSet(const DualState& state);
+
+  [[nodiscard]] Index count() const { return static_cast<Index>(rows_.size()); }
+  [[nodiscard]] Index row(Index s) const { return std::abs(rows_[static_cast<std::size_t>(s)]) - 1; }
+  [[nodiscard]] int side(Index s) const { return rows_[static_cast<std::size_t>(s)] > 0 ? 1 : -1; }
+  /// Solves M_SS r = r in place.
+  void solve(double* r) const;
+
+ private:
+  std::vector<std::int32_t> rows_{};  // i + 1 at upper, -(i + 1) at lower
+  std::vector<double> factor_{};      // the lower triangle, column after column
 };
 
 /// v -= factor M_{.,rows} weights

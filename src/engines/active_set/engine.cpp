@@ -35,21 +35,28 @@ VectorsView Instance::vectors() const {
           .ub = numbers(ub, matrices.n)};
 }
 
-void solve_kkt(const ConstraintSpace& space, std::span<const DualState* const> states, Block a, Block c_E,
-               Block c_I, KktWorkspace& workspace) {
+template <class Set>
+void solve_kkt(const ConstraintSpace& space, std::span<const Set* const> sets, Block a, Block c_E, Block c_I,
+               KktWorkspace& workspace) {
   auto& [t, r] = workspace;
   t.resize(c_I.rows(), c_I.cols());
   space.reduce(a, c_E, t);
   for (Index j = 0; j < a.cols(); ++j) {
-    const DualState& state = *states[states.size() == 1 ? 0 : at_index(j)];
-    r.clear();
-    for (const Index row : state.rows) r.push_back(t(row, j) - c_I(row, j));
-    state.solve(r.data());
+    const Set& set = *sets[sets.size() == 1 ? 0 : at_index(j)];
+    const Index count = set.count();
+    r.resize(at_index(count));
+    for (Index s = 0; s < count; ++s) r[at_index(s)] = t(set.row(s), j) - c_I(set.row(s), j);
+    set.solve(r.data());
     c_I.col(j).setZero();
-    for (std::size_t s = 0; s < r.size(); ++s) c_I(state.rows[s], j) = r[s];
+    for (Index s = 0; s < count; ++s) c_I(set.row(s), j) = r[at_index(s)];
   }
   space.expand(a, c_E, c_I);
 }
+
+template void solve_kkt(const ConstraintSpace&, std::span<const DualState* const>, Block, Block, Block,
+                        KktWorkspace&);
+template void solve_kkt(const ConstraintSpace&, std::span<const KeptSet* const>, Block, Block, Block,
+                        KktWorkspace&);
 
 Products::Products(Index n, Index m, Index p, Index columns)
     : Px(n, columns), Ax(p, columns), Gx(m, columns), Aty(n, columns), Gtz(n, columns) {}
@@ -288,7 +295,7 @@ void ActiveSetEngine::add_correction(const Run& run, std::span<const DualState> 
       c_I(row, c) = (state.side[at_index(row)] > 0 ? upper_(row, j) : lower_(row, j)) - value;
     }
   }
-  solve_kkt(*at(run.first).space, columns, a, c_E, c_I, workspace_);
+  solve_kkt<DualState>(*at(run.first).space, columns, a, c_E, c_I, workspace_);
   point.x.middleCols(run.first, run.count) += a;
   point.y.middleCols(run.first, run.count) += c_E;
   lambda_.middleCols(run.first, run.count) += c_I;

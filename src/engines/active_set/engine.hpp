@@ -25,14 +25,19 @@ struct Instance {
   [[nodiscard]] VectorsView vectors() const;
 };
 
-/// Solves [P C_T'; C_T 0] [u; v] = [a; c], T = E and S, in place: one column a right-hand side, and one state
+/// Solves [P C_T'; C_T 0] [u; v] = [a; c], T = E and S, in place: one column a right-hand side, and one set
 /// a column, or one for all. Of c_I the rows of S are read; the others are zero afterwards.            (AS6)
 struct KktWorkspace {
   DenseMatrix t{};
   std::vector<double> r{};
 };
-void solve_kkt(const ConstraintSpace& space, std::span<const DualState* const> states, Block a, Block c_E,
-               Block c_I, KktWorkspace& workspace);
+template <class Set>
+void solve_kkt(const ConstraintSpace& space, std::span<const Set* const> sets, Block a, Block c_E, Block c_I,
+               KktWorkspace& workspace);
+extern template void solve_kkt(const ConstraintSpace&, std::span<const DualState* const>, Block, Block, Block,
+                               KktWorkspace&);
+extern template void solve_kkt(const ConstraintSpace&, std::span<const KeptSet* const>, Block, Block, Block,
+                               KktWorkspace&);
 
 /// The products that residuals are made of, for columns with the matrices of one instance.
 struct Products {

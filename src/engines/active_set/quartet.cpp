@@ -311,6 +311,10 @@ void Quartet::solve(const std::array<Instance, lanes>& instances, const std::vec
     result.exact[lane] = s.solved[l] != 0 && pivots[l] >= ill_conditioned;
     result.changes[lane] = static_cast<int>(s.changes[l]);
   }
+  for (Index row = 0; row < k_; ++row) {  // a row with equal limits is held by the one it is pushed against
+    const LaneMask below = s.lower[row] == s.upper[row] && s.lambda[row] < 0;
+    side_[row] = below ? -side_[row] * side_[row] : side_[row];
+  }
   write(data, instances, bounded, result);
 }
 
