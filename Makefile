@@ -30,7 +30,7 @@ PYTHON_DIRS := $(wildcard python benchmarks docs examples experiments tests tool
 MYPY_DIRS := $(wildcard python/altdiff benchmarks examples experiments tests/python tools)
 SHELL_FILES := .ci/run $(wildcard tools/*.sh tests/find_package/*.sh)
 
-.PHONY: help run test format lint docs bench bench-cpp hostile tsan release clean setup package test-cpp-build test-cpp test-python
+.PHONY: help run test format lint docs bench bench-cpp bench-overhead hostile tsan release clean setup package test-cpp-build test-cpp test-python
 .PHONY: lint-format lint-python lint-types lint-shell lint-tree lint-tidy
 
 help: ## this list
@@ -57,6 +57,10 @@ docs: $(PACKAGE) $(DOCS) ## the documentation, into docs/_build/html; a warning 
 
 bench: $(PEERS) ## time, memory and error beside other differentiable QP layers, which get a venv of their own
 	@.venv-peers/bin/python -m benchmarks.peers $(ARGS)
+
+bench-overhead: build/bench/build.ninja $(PACKAGE) ## what a call through torch adds to the core's time
+	@cmake --build build/bench --target altdiff_call
+	@.venv/bin/python -m benchmarks.overhead build/bench/benchmarks/cpp/altdiff_call $(ARGS)
 
 bench-cpp: build/bench/build.ninja ## kernels and batches without Python (needs Google Benchmark)
 	@cmake --build build/bench --target altdiff_benchmarks

@@ -79,10 +79,14 @@ void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_
   double last = std::numeric_limits<double>::infinity();
   for (int round = 0; round < columns.refinements && last > only_rounding * norm(x); ++round) {
     products.compute(columns.instance, 0, x, y, z);
-    PointBlock d{.x = right_side.x + products.Px + products.Aty + products.Gtz + z_box,
+    PointBlock d{.x = right_side.x + products.Px + products.Aty + products.Gtz,
                  .y = right_side.y + products.Ax,
                  .z = right_side.z + products.Gx,
-                 .z_box = right_side.z_box + x};
+                 .z_box = right_side.z_box};
+    if (z_box.rows() > 0) {  // there are bounds
+      d.x += z_box;
+      d.z_box += x;
+    }
     solve_columns(correction, d.x, d.y, d.z, d.z_box);
     if (!(norm(d.x) < 2 * last)) return;
     last = norm(d.x);

@@ -294,3 +294,25 @@ def test_gradients_of_a_long_batch_are_the_sums_of_those_of_its_parts(size: int,
         one, two = (getattr(part, name) for part in parts)
         expected = np.concatenate([one, two], axis=1) if leads.get(name) == "all" else one + two
         np.testing.assert_allclose(getattr(whole, name), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_without_bounds_badly_conditioned_instances_have_the_gradients_of_the_kkt_system(own: bool) -> None:
+    rng = np.random.default_rng(4)
+    n, m, p, size = 23, 23, 7, 5
+    L, G, A = rng.normal(size=(n, n)), rng.normal(size=(m, n)), rng.normal(size=(p, n))
+    x = rng.normal(size=n)
+    P = L @ np.diag(np.logspace(0, -7, n)) @ L.T
+    data: Data = {"P": P, "q": rng.normal(size=(size, n)), "G": G, "h": G @ x + 0.1, "A": A, "b": A @ x}
+    if own:
+        data["P"] = np.stack([P] * size)
+    solution = altdiff.solve_qp(**data)
+    assert (solution.status == Status.SOLVED).all()
+    x_bar = rng.normal(size=(size, n))
+    q_bar = solution.vjp(x_bar).q
+    for i in range(size):
+        active = solution.z[i] > 0
+        C = np.concatenate([A, G[active]])
+        kkt = np.block([[P, C.T], [C, np.zeros((len(C), len(C)))]])
+        expected = np.linalg.solve(kkt, -np.concatenate([x_bar[i], np.zeros(len(C))]))[:n]
+        np.testing.assert_allclose(q_bar[i], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())

@@ -1,0 +1,1 @@
+"""What a call through torch adds to the core's own time."""
