@@ -30,7 +30,7 @@ PYTHON_DIRS := $(wildcard python benchmarks docs examples experiments tests tool
 MYPY_DIRS := $(wildcard python/altdiff benchmarks examples experiments tests/python tools)
 SHELL_FILES := .ci/run $(wildcard tools/*.sh tests/find_package/*.sh)
 
-.PHONY: help run test format lint docs bench bench-cpp bench-overhead hostile tsan release clean setup package test-cpp-build test-cpp test-python
+.PHONY: help run test format lint docs bench bench-cpp bench-overhead soak leaks hostile tsan release clean setup package test-cpp-build test-cpp test-python
 .PHONY: lint-format lint-python lint-types lint-shell lint-tree lint-tidy
 
 help: ## this list
@@ -61,6 +61,12 @@ bench: $(PEERS) ## time, memory and error beside other differentiable QP layers,
 bench-overhead: build/bench/build.ninja $(PACKAGE) ## what a call through torch adds to the core's time
 	@cmake --build build/bench --target altdiff_call
 	@.venv/bin/python -m benchmarks.overhead build/bench/benchmarks/cpp/altdiff_call $(ARGS)
+
+soak: $(PACKAGE) ## 100,000 passes of changing shapes: memory must not grow
+	@.venv/bin/python -m benchmarks.soak $(ARGS)
+
+leaks: $(PACKAGE) ## some of these passes under LeakSanitizer
+	@tools/check_leaks.sh $(ARGS)
 
 bench-cpp: build/bench/build.ninja ## kernels and batches without Python (needs Google Benchmark)
 	@cmake --build build/bench --target altdiff_benchmarks
