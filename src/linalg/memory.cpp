@@ -8,7 +8,8 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr Index most_idle = 8388608;  // numbers: 64 MB
+constexpr Index most_idle = 8388608;      // numbers: 64 MB
+constexpr std::size_t most_blocks = 128;  // a training step uses some twenty for each of its layers
 
 struct Block {
   double* numbers = nullptr;
@@ -49,7 +50,7 @@ class Idle {
       free(block);
       return;
     }
-    while (total_ + block.count > most_idle) {  // the oldest go first
+    while (total_ + block.count > most_idle || blocks_.size() >= most_blocks) {  // the oldest go first
       total_ -= blocks_.front().count;
       free(blocks_.front());
       blocks_.erase(blocks_.begin());

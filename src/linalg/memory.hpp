@@ -7,7 +7,8 @@ namespace altdiff::detail {
 
 /// A block of numbers, not set, that begins at a cache line. Given back, it waits for the next batch of its
 /// size, as every step of a training has one: memory fresh from the system costs a page fault for every few
-/// hundred numbers, which for many small problems is longer than to solve them. At most 64 MB wait.
+/// hundred numbers, which for many small problems is longer than to solve them. At most 128 blocks and 64 MB
+/// wait.
 class Memory {
  public:
   Memory() = default;
