@@ -1,0 +1,241 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "budget/row.hpp"
+
+namespace altdiff::detail {
+
+// The one unknown of a row: p with sum of clip(value(e, p), lower, upper) = total, where each entry's value
+// rises with p.
+
+/// Sparsemax: e = y, p = -tau.
+struct Shifted {
+  static constexpr double lowest = -std::numeric_limits<double>::infinity();
+  static Lanes value(Lanes e, Lanes p) { return e + p; }
+  static Lanes slope(Lanes /*e*/) { return all(1); }
+  static double sum(double e, double count, double p) { return e + count * p; }
+  static double slope(double /*e*/, double count) { return count; }
+};
+
+/// Softmax: e = exp(y - shift), p = exp(shift - tau).
+struct Scaled {
+  static constexpr double lowest = 0;
+  static Lanes value(Lanes e, Lanes p) { return e * p; }
+  static Lanes slope(Lanes e) { return e; }
+  static double sum(double e, double /*count*/, double p) { return e * p; }
+  static double slope(double e, double /*count*/) { return e; }
+};
+
+/// Entries of a row, as they lie in the caller's memory.
+template <class T, class Lower, class Upper>
+struct RowEntries {
+  const T* e;
+  Lower lower;
+  Upper upper;
+};
+
+/// Entries that were copied.
+using OpenEntries = RowEntries<double, EachLimit<double>, EachLimit<double>>;
+
+/// Sums at one trial p.
+struct Tally {
+  Lanes sum{}, slope{}, low{}, high{};
+
+  void add(const Tally& other) {
+    sum += other.sum;
+    slope += other.slope;
+    low += other.low;
+    high += other.high;
+  }
+};
+
+/// Entries whose place a bracket decides: at a limit, or free.
+struct Decided {
+  Lanes fixed{}, e{}, count{};
+
+  void add(const Decided& other) {
+    fixed += other.fixed;
+    e += other.e;
+    count += other.count;
+  }
+};
+
+/// One end of the bracket, and how many of the open entries are at their limits there.
+struct BracketEnd {
+  double p, low, high;
+};
+
+/// Newton's method within a bracket. Where the limits are two-sided it could run in circles; so entries that
+/// the bracket decides are taken out, and where a step leaves the bracket, the next trial takes all others
+/// for free (B3): then at least one more is decided.
+template <class Curve, class Entries>
+class RootSearch {
+ public:
+  RootSearch(const Entries& entries, Index n, double total, double reach, RowScratch& scratch, int threads)
+      : entries_(entries), n_(n), total_(total), reach_(reach), scratch_(scratch), threads_(threads) {
+    a_ = {.p = Curve::lowest, .low = static_cast<double>(n), .high = 0};
+    b_ = {.p = std::numeric_limits<double>::infinity(), .low = 0, .high = static_cast<double>(n)};
+  }
+
+  /// The root, from a first trial; a p beyond the reach if it is not within; NaN if it was not found.
+  double find(double p) {
+    BracketEnd last{.p = 0, .low = -1, .high = -1};
+    for (int k = 0; k < most_trials; ++k) {
+      const BracketEnd here = at(p);
+      const double gap = total_ - sum_;
+      (gap < 0 ? b_ : a_) = here;
+      const double newton = p + gap / slope_;  // NaN or infinite if nothing moves
+      if (slope_ > 0 && (std::abs(gap) <= smallest_gap() || (here.low == last.low && here.high == last.high)))
+        return newton;
+      last = here;
+      double next = newton;
+      if (!bracketed()) next += next - p;  // a bracket is worth more than a close trial
+      if (!inside(next) || k % 8 == 7)
+        next = decided_trial(&last);
+      else if (open_at_most() <= static_cast<double>(n_) / 4)
+        take_out(&last);
+      if (finished_) return next;
+      if (next > reach_) return next;
+      if (!inside(next)) next = middle();
+      if (!inside(next)) return p;
+      p = next;
+    }
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+
+  /// The largest p of which it is known that the sum does not exceed the total.
+  [[nodiscard]] double lower_end() const { return a_.p; }
+
+ private:
+  [[nodiscard]] bool bracketed() const { return a_.p > Curve::lowest && std::isfinite(b_.p); }
+  [[nodiscard]] bool inside(double p) const { return a_.p < p && p < b_.p; }
+  [[nodiscard]] double middle() const { return a_.p / 2 + b_.p / 2; }
+  [[nodiscard]] double open_at_most() const { return (a_.low - b_.low) + (b_.high - a_.high); }
+  [[nodiscard]] double smallest_gap() const {
+    return std::numeric_limits<double>::epsilon() * std::abs(total_);
+  }
+
+  template <class Set>
+  Tally tally(const Set& set, Index count, double p) const {
+    return sweep_row<Tally>(count, threads_, [&set, trial = all(p)](Index i, auto some, Tally& t) {
+      const Lanes e = load(set.e + i, some);
+      const Lanes l = set.lower.at(i, some);
+      const Lanes u = set.upper.at(i, some);
+      const Lanes v = Curve::value(e, trial);
+      const Lanes one = present(some);
+      const auto low = v <= l;
+      const auto high = v >= u;
+      const Lanes x = low ? l : (high ? u : v);
+      const Lanes moves = low ? Lanes{} : (high ? Lanes{} : Curve::slope(e));
+      if constexpr (std::is_same_v<decltype(some), Full>) {
+        t.sum += x;
+        t.slope += moves;
+      } else {  // limits beyond the end may be infinite: no products with zero
+        t.sum += one > 0 ? x : Lanes{};
+        t.slope += one > 0 ? moves : Lanes{};
+      }
+      t.low += low ? one : Lanes{};
+      t.high += low ? Lanes{} : (high ? one : Lanes{});
+    });
+  }
+
+  /// Sets sum and slope at p.
+  BracketEnd at(double p) {
+    const Tally t = copied_ ? tally(open_, n_, p) : tally(entries_, n_, p);
+    sum_ = fixed_ + Curve::sum(free_e_, free_count_, p) + sum(t.sum);
+    slope_ = Curve::slope(free_e_, free_count_) + sum(t.slope);
+    return {.p = p, .low = sum(t.low), .high = sum(t.high)};
+  }
+
+  /// Keeps of a set the entries that the bracket leaves open, and adds up the others.
+  template <class Set>
+  void keep_open(const Set& set, double* e_open, double* l_open, double* u_open) {
+    constexpr double huge = std::numeric_limits<double>::max();  // a masked entry is at its lower limit
+    const Lanes a = all(std::max(a_.p, -huge));
+    const Lanes b = all(std::min(b_.p, huge));
+    Index kept = 0;
+    double low = 0;
+    double high = 0;
+    const auto body = [&](Index i, auto some, Decided& d) {
+      const Lanes e = load(set.e + i, some);
+      const Lanes l = set.lower.at(i, some);
+      const Lanes u = set.upper.at(i, some);
+      const Lanes at_a = Curve::value(e, a);
+      const Lanes at_b = Curve::value(e, b);
+      const auto here = present(some) > 0;
+      const auto is_low = here & (at_b <= l);
+      const auto is_high = here & ~is_low & (at_a >= u);
+      const auto is_free = here & ~is_low & ~is_high & (at_a > l) & (at_b < u);
+      d.fixed += is_low ? l : (is_high ? u : Lanes{});
+      d.e += is_free ? e : Lanes{};
+      d.count += is_free ? all(1) : Lanes{};
+      const auto open = here & ~is_low & ~is_high & ~is_free;
+      if ((open[0] | open[1] | open[2] | open[3]) == 0) return;
+      for (Index lane = 0; lane < lanes; ++lane) {
+        if (open[lane] == 0) continue;
+        e_open[kept] = e[lane];
+        l_open[kept] = l[lane];
+        u_open[kept++] = u[lane];
+        low += at_a[lane] <= l[lane] ? 1 : 0;
+        high += at_b[lane] >= u[lane] ? 1 : 0;
+      }
+    };
+    const Decided d = sweep<Decided>(0, n_, body);
+    fixed_ += sum(d.fixed);
+    free_e_ += sum(d.e);
+    free_count_ += sum(d.count);
+    a_ = {.p = a_.p, .low = low, .high = 0};
+    b_ = {.p = b_.p, .low = 0, .high = high};
+    open_ = {.e = e_open, .lower = {l_open}, .upper = {u_open}};
+    n_ = kept;
+    copied_ = true;
+  }
+
+  /// `last` counts entries that may be gone.
+  void take_out(BracketEnd* last) {
+    last->low = -1;
+    if (copied_) {
+      keep_open(open_, memory_, memory_ + room_, memory_ + 2 * room_);
+      return;
+    }
+    room_ = static_cast<Index>(std::min(open_at_most(), static_cast<double>(n_)));
+    memory_ = scratch_.room(3 * std::max<Index>(room_, 1));
+    keep_open(entries_, memory_, memory_ + room_, memory_ + 2 * room_);
+  }
+
+  /// What the total would be if all that is not fixed were free: the next trial. (B3)
+  double decided_trial(BracketEnd* last) {
+    take_out(last);
+    struct Sum {
+      Lanes e{};
+      void add(const Sum& other) { e += other.e; }
+    };
+    const Sum open = sweep<Sum>(0, n_, [&](Index i, auto some, Sum& s) { s.e += load(open_.e + i, some); });
+    const double e = free_e_ + sum(open.e);
+    const double count = free_count_ + static_cast<double>(n_);
+    if (n_ == 0) finished_ = true;
+    if (count == 0) return bracketed() ? middle() : (std::isfinite(b_.p) ? b_.p : a_.p);
+    return (total_ - fixed_ - Curve::sum(e, count, 0)) / Curve::slope(e, count);
+  }
+
+  static double sum(const Lanes& v) { return detail::sum(v); }
+
+  static constexpr int most_trials = 400;
+
+  Entries entries_;
+  Index n_;  // entries that are open
+  double total_, reach_;
+  RowScratch& scratch_;
+  int threads_;
+  BracketEnd a_{}, b_{};
+  double fixed_ = 0, free_e_ = 0, free_count_ = 0;  // of decided entries
+  double sum_ = 0, slope_ = 0;                      // at the last trial
+  bool copied_ = false, finished_ = false;
+  OpenEntries open_{};
+  double* memory_ = nullptr;
+  Index room_ = 0;
+};
+
+}  // namespace altdiff::detail

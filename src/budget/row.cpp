@@ -1,0 +1,332 @@
+#include "budget/row.hpp"
+
+#include <cmath>
+
+#include "budget/exp.hpp"
+#include "budget/root.hpp"
+#include "budget/simplex.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+BudgetRow failed(Status status) { return {.status = static_cast<double>(status)}; }
+
+/// What has to be known of a row before it is solved.
+struct Facts {
+  Lanes bad{}, lower{}, upper{}, e{}, count{}, largest = all(-infinity);  // e, count: without masked entries
+
+  void add(const Facts& other) {
+    bad += other.bad;
+    lower += other.lower;
+    upper += other.upper;
+    e += other.e;
+    count += other.count;
+    largest = larger(largest, other.largest);
+  }
+};
+
+template <class T>
+Facts facts_of(const RowOf<T>& row) {
+  const Lanes least_lower = all(row.kind == Budget::Softmax ? 0 : -infinity);
+  return with_limits(row, [&](const auto& lower, const auto& upper) {
+    return sweep_row<Facts>(row.n, row.threads, [&](Index i, auto some, Facts& f) {
+      const Lanes y = load(row.y + i, some, -infinity);
+      const Lanes l = lower.at(i, some);
+      const Lanes u = upper.at(i, some);
+      const auto here = present(some) > 0;
+      const auto masked = y == all(-infinity);
+      const Lanes reach = y - l;  // NaN if both are -inf
+      const auto good = (y < all(infinity)) & (u >= l) & (u > all(-infinity)) & (l < all(infinity)) &
+                        (l >= least_lower) & (reach == reach);
+      f.bad += here ? (good ? Lanes{} : all(1)) : Lanes{};
+      f.lower += here ? l : Lanes{};
+      f.upper += here ? (masked ? l : u) : Lanes{};
+      f.e += masked ? Lanes{} : y;
+      f.count += masked ? Lanes{} : all(1);
+      f.largest = larger(f.largest, y);
+    });
+  });
+}
+
+double largest_of(const Lanes& v) { return std::max(std::max(v[0], v[1]), std::max(v[2], v[3])); }
+
+/// x of (B2) for sparsemax, and the row's state.
+template <class T>
+BudgetRow write_sparsemax(const RowOf<T>& row, double base, double level, T* x) {
+  struct Count {
+    Lanes touching{};
+    void add(const Count& other) { touching += other.touching; }
+  };
+  const Lanes tau_base = all(base);
+  const Lanes tau_level = all(level);
+  const double size = std::max(std::abs(base + level), std::abs(row.total) / static_cast<double>(row.n));
+  const Lanes near = all(touching_distance<T> * size);
+  const Count count = with_limits(row, [&](const auto& lower, const auto& upper) {
+    return sweep_row<Count>(row.n, row.threads, [&](Index i, auto some, Count& c) {
+      const Lanes l = lower.at(i, some);
+      const Lanes u = upper.at(i, some);
+      const Lanes v = (load(row.y + i, some, -infinity) - tau_base) - tau_level;
+      store(x + i, smaller(larger(v, l), u), some);  // (B2)
+      const auto at_lower = (v - l <= near) & (l - v <= near);
+      const auto at_upper = (v - u <= near) & (u - v <= near);
+      c.touching += (at_lower | at_upper) & (l < u) ? all(1) : Lanes{};
+    });
+  });
+  return {.base = base, .level = level, .touching = sum(count.touching)};
+}
+
+template <class T>
+BudgetRow capped_sparsemax(const RowOf<T>& row, const Facts& facts, T* x, RowScratch& scratch) {
+  const auto search = [&](const T* e, double first) {
+    return with_limits(row, [&](const auto& lower, const auto& upper) {
+      const RowEntries entries{e, lower, upper};
+      RootSearch<Shifted, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
+          entries, row.n, row.total, infinity, scratch, row.threads);
+      return root.find(first);
+    });
+  };
+  constexpr double far = 1e4;
+  const double first = (row.total - sum(facts.e)) / sum(facts.count);
+  double p = search(row.y, std::isfinite(first) ? first : -largest_of(facts.largest));
+  double base = 0;
+  if (std::abs(p) > far * std::abs(row.total)) {  // beside a large y the level has too few digits
+    base = static_cast<double>(static_cast<T>(-p));
+    for (Index i = 0; i < row.n; ++i) x[i] = static_cast<T>(static_cast<double>(row.y[i]) - base);
+    p = search(x, 0);
+  }
+  if (!std::isfinite(p)) return failed(Status::NumericalError);
+  return write_sparsemax(row, base, -p, x);
+}
+
+/// x = exp(y - shift), at most exp(80); the sum in double.
+template <class T>
+double write_exponentials(const RowOf<T>& row, double shift, T* x) {
+  constexpr Index size = pack_size<T>;
+  constexpr T most = 80;
+  struct Part {
+    double sum = 0;
+  };
+  std::array<Part, most_pieces> parts;
+  const T s = static_cast<T>(shift);
+  const auto one = [&](const T* source, T* target) {
+    const Pack<T> d = load_pack(source) - s;
+    const Pack<T> limit = Pack<T>{} + most;
+    const Pack<T> e = exp_pack<T>(d < limit ? d : limit);
+    std::memcpy(target, &e, sizeof(e));
+  };
+  for_pieces(row.n, row.threads, [&](Index begin, Index end, Index piece) {
+    Lanes even{};
+    Lanes odd{};
+    Index i = begin;
+    for (; i + size <= end; i += size) {
+      one(row.y + i, x + i);
+      even += load(x + i, Full{});
+      if constexpr (size > lanes) odd += load(x + i + lanes, Full{});
+    }
+    if (i < end) {
+      std::array<T, static_cast<std::size_t>(size)> rest;
+      rest.fill(-std::numeric_limits<T>::infinity());
+      std::copy(row.y + i, row.y + end, rest.begin());
+      one(rest.data(), rest.data());
+      std::copy_n(rest.begin(), end - i, x + i);
+      for (const T e : rest) even[0] += static_cast<double>(e);
+    }
+    parts[static_cast<std::size_t>(piece)].sum = sum(even + odd);
+  });
+  double total = 0;
+  for (Index piece = 0; piece < Pieces(row.n).count; ++piece)
+    total += parts[static_cast<std::size_t>(piece)].sum;
+  return total;
+}
+
+/// x of (B2) for softmax from x = exp(y - shift), and the row's state.
+template <class T>
+BudgetRow write_softmax(const RowOf<T>& row, double shift, double p, T* x) {
+  struct Count {
+    Lanes touching{};
+    void add(const Count& other) { touching += other.touching; }
+  };
+  const Lanes near = all(touching_distance<T>);
+  const Lanes factor = all(p);
+  const Count count = with_limits(row, [&](const auto& lower, const auto& upper) {
+    return sweep_row<Count>(row.n, row.threads, [&](Index i, auto some, Count& c) {
+      const Lanes l = lower.at(i, some);
+      const Lanes u = upper.at(i, some);
+      const Lanes v = load(x + i, some) * factor;
+      store(x + i, smaller(larger(v, l), u), some);  // (B2)
+      const auto at_lower = (v > Lanes{}) & (v - l <= near * l) & (l - v <= near * l);
+      const auto at_upper = (u < all(infinity)) & (v - u <= near * u) & (u - v <= near * u);
+      c.touching += (at_lower | at_upper) & (l < u) ? all(1) : Lanes{};
+    });
+  });
+  return {.base = shift, .level = -std::log(p), .touching = sum(count.touching)};
+}
+
+/// The same without limits in the way.
+template <class T>
+BudgetRow write_plain_softmax(const RowOf<T>& row, double shift, double p, T* x) {
+  const T factor = static_cast<T>(p);
+  for_pieces(row.n, row.threads, [&](Index begin, Index end, Index /*piece*/) {
+    for (Index i = begin; i < end; ++i) x[i] *= factor;
+  });
+  return {.base = shift, .level = -std::log(p)};
+}
+
+/// The largest y that `p` does not hold at its upper limit.
+template <class T>
+double largest_below(const RowOf<T>& row, const T* e, double p) {
+  double largest = -infinity;
+  for (Index i = 0; i < row.n; ++i)
+    if (static_cast<double>(e[i]) * p < row.upper_at(i))
+      largest = std::max(largest, static_cast<double>(row.y[i]));
+  return largest;
+}
+
+template <class T>
+BudgetRow capped_softmax(const RowOf<T>& row, double shift, T* x, RowScratch& scratch) {
+  constexpr double reach = 1e15;  // beyond, what is left of the row has too few digits, or none
+  for (;;) {
+    const double e = write_exponentials(row, shift, x);
+    double p = 0;
+    double known = 0;
+    with_limits(row, [&](const auto& lower, const auto& upper) {
+      const RowEntries entries{static_cast<const T*>(x), lower, upper};
+      RootSearch<Scaled, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
+          entries, row.n, row.total, reach * row.total, scratch, row.threads);
+      p = root.find(row.total / e);
+      known = root.lower_end();
+    });
+    if (p <= reach * row.total) return write_softmax(row, shift, p, x);
+    const double next = largest_below(row, x, known);
+    if (!(next < shift)) return failed(Status::NumericalError);
+    if (next == -infinity) return write_softmax(row, shift, known, x);  // all that moves is at its limit
+    shift = next;
+  }
+}
+
+template <class T>
+Status checked(const RowOf<T>& row, const Facts& facts) {
+  constexpr double rounding = 4 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  if (sum(facts.bad) > 0) return Status::InvalidData;
+  const double lower = sum(facts.lower);
+  const double upper = sum(facts.upper);
+  const auto above = [&](double a, double b) { return a - b > rounding * (std::abs(a) + std::abs(b)); };
+  if (above(lower, row.total) || (upper < infinity && above(row.total, upper)))
+    return Status::PrimalInfeasible;
+  return Status::Solved;
+}
+
+/// x at the lower limits, which use up the total.
+template <class T>
+BudgetRow at_lower(const RowOf<T>& row, double largest, T* x) {
+  for (Index i = 0; i < row.n; ++i) x[i] = static_cast<T>(row.lower_at(i));
+  if (largest == -infinity) return {};
+  // A level at which no entry leaves its limit; for softmax there is none below infinity if the limit is 0.
+  double level = row.kind == Budget::Softmax ? infinity : -infinity;
+  for (Index i = 0; i < row.n && row.kind == Budget::Sparsemax; ++i)
+    level = std::max(level, static_cast<double>(row.y[i]) - largest - row.lower_at(i));
+  return {.base = largest, .level = level};
+}
+
+/// No limit but the lower one, the same for all entries, can hold an entry.
+template <class T>
+bool is_plain(const RowOf<T>& row) {
+  if (row.lower.data != nullptr || row.upper.data != nullptr) return false;
+  const auto l = static_cast<double>(row.lower.value);
+  const auto u = static_cast<double>(row.upper.value);
+  if (!(l > -infinity) || !(u >= l)) return false;
+  if (row.kind == Budget::Softmax && l != 0) return false;
+  return u >= row.total - static_cast<double>(row.n - 1) * l;
+}
+
+template <class T>
+BudgetRow plain_sparsemax(const RowOf<T>& row, T* x) {
+  const auto l = static_cast<double>(row.lower.value);
+  const double total = row.total - static_cast<double>(row.n) * l;
+  const SimplexLevel found = simplex_level(row.y, row.n, total, x, row.threads);
+  if (!found.valid) return failed(Status::InvalidData);
+  if (found.masked) return failed(Status::PrimalInfeasible);
+  return write_sparsemax(row, found.base, found.level - l, x);
+}
+
+/// The largest entry; NaN if one is NaN or infinite.
+template <class T>
+double largest_valid(const RowOf<T>& row) {
+  constexpr Index size = pack_size<T>;
+  std::array<double, most_pieces> parts;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  for_pieces(row.n, row.threads, [&](Index begin, Index end, Index piece) {
+    constexpr T top = std::numeric_limits<T>::infinity();
+    T largest = -top;
+    bool valid = true;
+    Index i = begin;
+    if (end - begin >= 2 * size) {
+      Pack<T> even = Pack<T>{} - top;
+      Pack<T> odd = even;
+      auto good = even == even;
+      for (; i + 2 * size <= end; i += 2 * size) {
+        const Pack<T> a = load_pack(row.y + i);
+        const Pack<T> b = load_pack(row.y + i + size);
+        even = a > even ? a : even;
+        odd = b > odd ? b : odd;
+        good &= (a < Pack<T>{} + top) & (b < Pack<T>{} + top);
+      }
+      for (Index k = 0; k < size; ++k) {
+        largest = std::max({largest, even[k], odd[k]});
+        valid = valid && good[k] != 0;
+      }
+    }
+    for (; i < end; ++i) {
+      valid = valid && row.y[i] < top;
+      largest = std::max(largest, row.y[i]);
+    }
+    parts[static_cast<std::size_t>(piece)] = valid ? static_cast<double>(largest) : nan;
+  });
+  double largest = -infinity;
+  for (Index piece = 0; piece < Pieces(row.n).count; ++piece) {
+    const double part = parts[static_cast<std::size_t>(piece)];
+    if (std::isnan(part)) return nan;
+    largest = std::max(largest, part);
+  }
+  return largest;
+}
+
+template <class T>
+BudgetRow plain_softmax(const RowOf<T>& row, T* x) {
+  const double largest = largest_valid(row);
+  if (std::isnan(largest)) return failed(Status::InvalidData);
+  if (largest == -infinity) return failed(Status::PrimalInfeasible);
+  const double e = write_exponentials(row, largest, x);
+  return write_plain_softmax(row, largest, row.total / e, x);
+}
+
+template <class T>
+BudgetRow capped_row(const RowOf<T>& row, T* x, RowScratch& scratch) {
+  const Facts facts = facts_of(row);
+  const Status status = checked(row, facts);
+  if (status != Status::Solved) return failed(status);
+  const double largest = largest_of(facts.largest);
+  if (largest == -infinity || sum(facts.lower) >= row.total) return at_lower(row, largest, x);
+  return row.kind == Budget::Sparsemax ? capped_sparsemax(row, facts, x, scratch)
+                                       : capped_softmax(row, largest, x, scratch);
+}
+
+}  // namespace
+
+template <class T>
+BudgetRow solve_row(const RowOf<T>& row, T* x, RowScratch& scratch) {
+  if (!std::isfinite(row.total)) return failed(Status::InvalidData);
+  if (row.n == 0) return row.total == 0 ? BudgetRow{} : failed(Status::PrimalInfeasible);
+  const bool plain =
+      is_plain(row) && row.total > static_cast<double>(row.n) * static_cast<double>(row.lower.value);
+  if (!plain) return capped_row(row, x, scratch);
+  return row.kind == Budget::Sparsemax ? plain_sparsemax(row, x) : plain_softmax(row, x);
+}
+
+template BudgetRow solve_row(const RowOf<float>&, float*, RowScratch&);
+template BudgetRow solve_row(const RowOf<double>&, double*, RowScratch&);
+
+}  // namespace altdiff::detail
