@@ -46,7 +46,7 @@ template <class T, class Lower, class Upper, class Count>
 Lanes weights_at(const RowOf<T>& row, const T* x, const Lower& lower, const Upper& upper, Index i,
                  Count some) {
   const Lanes own = load(x + i, some);
-  const auto moving = (present(some) > 0) & (own > lower.at(i, some)) & (own < upper.at(i, some));
+  const LaneMask moving = present(some) & (own > lower.at(i, some)) & (own < upper.at(i, some));
   return moving ? (row.kind == Budget::Softmax ? own : all(1)) : Lanes{};
 }
 

@@ -41,7 +41,8 @@ using OpenEntries = RowEntries<double, EachLimit<double>, EachLimit<double>>;
 
 /// Sums at one trial p.
 struct Tally {
-  Lanes sum{}, slope{}, low{}, high{};
+  Lanes sum{}, slope{};
+  LaneMask low{}, high{};
 
   void add(const Tally& other) {
     sum += other.sum;
@@ -53,12 +54,15 @@ struct Tally {
 
 /// Entries whose place a bracket decides: at a limit, or free.
 struct Decided {
-  Lanes fixed{}, e{}, count{};
+  Lanes fixed{}, e{};
+  LaneMask count{}, low{}, high{};  // low, high: of the open ones, those at a limit at an end of the bracket
 
   void add(const Decided& other) {
     fixed += other.fixed;
     e += other.e;
     count += other.count;
+    low += other.low;
+    high += other.high;
   }
 };
 
@@ -96,8 +100,7 @@ class RootSearch {
         next = decided_trial(&last);
       else if (open_at_most() <= static_cast<double>(n_) / 4)
         take_out(&last);
-      if (finished_) return next;
-      if (next > reach_) return next;
+      if (finished_ || next > reach_) return next;
       if (!inside(next)) next = middle();
       if (!inside(next)) return p;
       p = next;
@@ -119,25 +122,18 @@ class RootSearch {
 
   template <class Set>
   Tally tally(const Set& set, Index count, double p) const {
-    return sweep_row<Tally>(count, threads_, [&set, trial = all(p)](Index i, auto some, Tally& t) {
+    return sweep_row<Tally>(count, threads_, [set, trial = all(p)](Index i, auto some, Tally& t) {
       const Lanes e = load(set.e + i, some);
       const Lanes l = set.lower.at(i, some);
       const Lanes u = set.upper.at(i, some);
       const Lanes v = Curve::value(e, trial);
-      const Lanes one = present(some);
-      const auto low = v <= l;
-      const auto high = v >= u;
-      const Lanes x = low ? l : (high ? u : v);
-      const Lanes moves = low ? Lanes{} : (high ? Lanes{} : Curve::slope(e));
-      if constexpr (std::is_same_v<decltype(some), Full>) {
-        t.sum += x;
-        t.slope += moves;
-      } else {  // limits beyond the end may be infinite: no products with zero
-        t.sum += one > 0 ? x : Lanes{};
-        t.slope += one > 0 ? moves : Lanes{};
-      }
-      t.low += low ? one : Lanes{};
-      t.high += low ? Lanes{} : (high ? one : Lanes{});
+      const LaneMask here = present(some);
+      const LaneMask low = here & (v <= l);
+      const LaneMask high = here & (v >= u) & ~low;
+      t.sum += here ? smaller(larger(v, l), u) : Lanes{};
+      t.slope += here & ~low & ~high ? Curve::slope(e) : Lanes{};
+      t.low -= low;  // a mask is -1
+      t.high -= high;
     });
   }
 
@@ -146,7 +142,7 @@ class RootSearch {
     const Tally t = copied_ ? tally(open_, n_, p) : tally(entries_, n_, p);
     sum_ = fixed_ + Curve::sum(free_e_, free_count_, p) + sum(t.sum);
     slope_ = Curve::slope(free_e_, free_count_) + sum(t.slope);
-    return {.p = p, .low = sum(t.low), .high = sum(t.high)};
+    return {.p = p, .low = total(t.low), .high = total(t.high)};
   }
 
   /// Keeps of a set the entries that the bracket leaves open, and adds up the others.
@@ -156,38 +152,36 @@ class RootSearch {
     const Lanes a = all(std::max(a_.p, -huge));
     const Lanes b = all(std::min(b_.p, huge));
     Index kept = 0;
-    double low = 0;
-    double high = 0;
-    const auto body = [&](Index i, auto some, Decided& d) {
+    const auto body = [=, &kept](Index i, auto some, Decided& d) {
       const Lanes e = load(set.e + i, some);
       const Lanes l = set.lower.at(i, some);
       const Lanes u = set.upper.at(i, some);
       const Lanes at_a = Curve::value(e, a);
       const Lanes at_b = Curve::value(e, b);
-      const auto here = present(some) > 0;
-      const auto is_low = here & (at_b <= l);
-      const auto is_high = here & ~is_low & (at_a >= u);
-      const auto is_free = here & ~is_low & ~is_high & (at_a > l) & (at_b < u);
+      const LaneMask here = present(some);
+      const LaneMask is_low = here & (at_b <= l);
+      const LaneMask is_high = here & ~is_low & (at_a >= u);
+      const LaneMask is_free = here & ~is_low & ~is_high & (at_a > l) & (at_b < u);
+      const LaneMask open = here & ~is_low & ~is_high & ~is_free;
       d.fixed += is_low ? l : (is_high ? u : Lanes{});
       d.e += is_free ? e : Lanes{};
-      d.count += is_free ? all(1) : Lanes{};
-      const auto open = here & ~is_low & ~is_high & ~is_free;
+      d.count -= is_free;
+      d.low -= open & (at_a <= l);
+      d.high -= open & (at_b >= u);
       if ((open[0] | open[1] | open[2] | open[3]) == 0) return;
-      for (Index lane = 0; lane < lanes; ++lane) {
-        if (open[lane] == 0) continue;
+      for (Index lane = 0; lane < lanes; ++lane) {  // what is not kept is written over
         e_open[kept] = e[lane];
         l_open[kept] = l[lane];
-        u_open[kept++] = u[lane];
-        low += at_a[lane] <= l[lane] ? 1 : 0;
-        high += at_b[lane] >= u[lane] ? 1 : 0;
+        u_open[kept] = u[lane];
+        kept -= open[lane];
       }
     };
     const Decided d = sweep<Decided>(0, n_, body);
     fixed_ += sum(d.fixed);
     free_e_ += sum(d.e);
-    free_count_ += sum(d.count);
-    a_ = {.p = a_.p, .low = low, .high = 0};
-    b_ = {.p = b_.p, .low = 0, .high = high};
+    free_count_ += total(d.count);
+    a_ = {.p = a_.p, .low = total(d.low), .high = 0};
+    b_ = {.p = b_.p, .low = 0, .high = total(d.high)};
     open_ = {.e = e_open, .lower = {l_open}, .upper = {u_open}};
     n_ = kept;
     copied_ = true;
@@ -200,8 +194,8 @@ class RootSearch {
       keep_open(open_, memory_, memory_ + room_, memory_ + 2 * room_);
       return;
     }
-    room_ = static_cast<Index>(std::min(open_at_most(), static_cast<double>(n_)));
-    memory_ = scratch_.room(3 * std::max<Index>(room_, 1));
+    room_ = static_cast<Index>(std::min(open_at_most(), static_cast<double>(n_))) + lanes;
+    memory_ = scratch_.room(3 * room_);
     keep_open(entries_, memory_, memory_ + room_, memory_ + 2 * room_);
   }
 
@@ -216,11 +210,16 @@ class RootSearch {
     const double e = free_e_ + sum(open.e);
     const double count = free_count_ + static_cast<double>(n_);
     if (n_ == 0) finished_ = true;
-    if (count == 0) return bracketed() ? middle() : (std::isfinite(b_.p) ? b_.p : a_.p);
+    if (count == 0) {
+      // Entries too small for their exponentials look as if nothing could move them.
+      if (total_ - fixed_ > 1e-12 * std::abs(total_) && !std::isfinite(b_.p)) return b_.p;
+      return bracketed() ? middle() : (std::isfinite(b_.p) ? b_.p : a_.p);
+    }
     return (total_ - fixed_ - Curve::sum(e, count, 0)) / Curve::slope(e, count);
   }
 
   static double sum(const Lanes& v) { return detail::sum(v); }
+  static double total(const LaneMask& v) { return static_cast<double>((v[0] + v[1]) + (v[2] + v[3])); }
 
   static constexpr int most_trials = 400;
 

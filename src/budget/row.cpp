@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "budget/exp.hpp"
+#include "budget/largest.hpp"
 #include "budget/root.hpp"
 #include "budget/simplex.hpp"
 
@@ -32,11 +33,11 @@ template <class T>
 Facts facts_of(const RowOf<T>& row) {
   const Lanes least_lower = all(row.kind == Budget::Softmax ? 0 : -infinity);
   return with_limits(row, [&](const auto& lower, const auto& upper) {
-    return sweep_row<Facts>(row.n, row.threads, [&](Index i, auto some, Facts& f) {
-      const Lanes y = load(row.y + i, some, -infinity);
+    return sweep_row<Facts>(row.n, row.threads, [=, y_row = row.y](Index i, auto some, Facts& f) {
+      const Lanes y = load(y_row + i, some, -infinity);
       const Lanes l = lower.at(i, some);
       const Lanes u = upper.at(i, some);
-      const auto here = present(some) > 0;
+      const LaneMask here = present(some);
       const auto masked = y == all(-infinity);
       const Lanes reach = y - l;  // NaN if both are -inf
       const auto good = (y < all(infinity)) & (u >= l) & (u > all(-infinity)) & (l < all(infinity)) &
@@ -65,10 +66,10 @@ BudgetRow write_sparsemax(const RowOf<T>& row, double base, double level, T* x) 
   const double size = std::max(std::abs(base + level), std::abs(row.total) / static_cast<double>(row.n));
   const Lanes near = all(touching_distance<T> * size);
   const Count count = with_limits(row, [&](const auto& lower, const auto& upper) {
-    return sweep_row<Count>(row.n, row.threads, [&](Index i, auto some, Count& c) {
+    return sweep_row<Count>(row.n, row.threads, [=, y = row.y](Index i, auto some, Count& c) {
       const Lanes l = lower.at(i, some);
       const Lanes u = upper.at(i, some);
-      const Lanes v = (load(row.y + i, some, -infinity) - tau_base) - tau_level;
+      const Lanes v = (load(y + i, some, -infinity) - tau_base) - tau_level;
       store(x + i, smaller(larger(v, l), u), some);  // (B2)
       const auto at_lower = (v - l <= near) & (l - v <= near);
       const auto at_upper = (v - u <= near) & (u - v <= near);
@@ -152,7 +153,7 @@ BudgetRow write_softmax(const RowOf<T>& row, double shift, double p, T* x) {
   const Lanes near = all(touching_distance<T>);
   const Lanes factor = all(p);
   const Count count = with_limits(row, [&](const auto& lower, const auto& upper) {
-    return sweep_row<Count>(row.n, row.threads, [&](Index i, auto some, Count& c) {
+    return sweep_row<Count>(row.n, row.threads, [=](Index i, auto some, Count& c) {
       const Lanes l = lower.at(i, some);
       const Lanes u = upper.at(i, some);
       const Lanes v = load(x + i, some) * factor;
@@ -252,51 +253,9 @@ BudgetRow plain_sparsemax(const RowOf<T>& row, T* x) {
   return write_sparsemax(row, found.base, found.level - l, x);
 }
 
-/// The largest entry; NaN if one is NaN or infinite.
-template <class T>
-double largest_valid(const RowOf<T>& row) {
-  constexpr Index size = pack_size<T>;
-  std::array<double, most_pieces> parts;
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  for_pieces(row.n, row.threads, [&](Index begin, Index end, Index piece) {
-    constexpr T top = std::numeric_limits<T>::infinity();
-    T largest = -top;
-    bool valid = true;
-    Index i = begin;
-    if (end - begin >= 2 * size) {
-      Pack<T> even = Pack<T>{} - top;
-      Pack<T> odd = even;
-      auto good = even == even;
-      for (; i + 2 * size <= end; i += 2 * size) {
-        const Pack<T> a = load_pack(row.y + i);
-        const Pack<T> b = load_pack(row.y + i + size);
-        even = a > even ? a : even;
-        odd = b > odd ? b : odd;
-        good &= (a < Pack<T>{} + top) & (b < Pack<T>{} + top);
-      }
-      for (Index k = 0; k < size; ++k) {
-        largest = std::max({largest, even[k], odd[k]});
-        valid = valid && good[k] != 0;
-      }
-    }
-    for (; i < end; ++i) {
-      valid = valid && row.y[i] < top;
-      largest = std::max(largest, row.y[i]);
-    }
-    parts[static_cast<std::size_t>(piece)] = valid ? static_cast<double>(largest) : nan;
-  });
-  double largest = -infinity;
-  for (Index piece = 0; piece < Pieces(row.n).count; ++piece) {
-    const double part = parts[static_cast<std::size_t>(piece)];
-    if (std::isnan(part)) return nan;
-    largest = std::max(largest, part);
-  }
-  return largest;
-}
-
 template <class T>
 BudgetRow plain_softmax(const RowOf<T>& row, T* x) {
-  const double largest = largest_valid(row);
+  const double largest = largest_valid(row.y, row.n, row.threads);
   if (std::isnan(largest)) return failed(Status::InvalidData);
   if (largest == -infinity) return failed(Status::PrimalInfeasible);
   const double e = write_exponentials(row, largest, x);

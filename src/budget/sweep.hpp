@@ -4,6 +4,9 @@
 #include <array>
 #include <cstring>
 #include <type_traits>
+#ifdef __AVX__
+#include <immintrin.h>
+#endif
 
 #include "linalg/lanes.hpp"
 #include "linalg/parallel_for.hpp"
@@ -28,9 +31,12 @@ struct QuadOf {
 /// Four numbers at `source`.
 template <class T>
 Lanes load(const T* source, Full /*count*/, double /*filler*/ = 0) {
+#ifdef __AVX__
+  if constexpr (std::is_same_v<T, float>) return Lanes(_mm256_cvtps_pd(_mm_loadu_ps(source)));
+#endif
   typename QuadOf<T>::type quad;
   std::memcpy(&quad, source, sizeof(quad));
-  return __builtin_convertvector(quad, Lanes);
+  return __builtin_convertvector(quad, Lanes);  // of floats, GCC makes two halves
 }
 
 /// The last `count` numbers of a row, and fillers.
@@ -52,13 +58,9 @@ void store(T* target, Lanes value, Index count) {
   for (Index i = 0; i < count; ++i) target[i] = static_cast<T>(value[i]);
 }
 
-/// Ones in the first `count` lanes, which are entries of the row; zeros in the others.
-inline Lanes present(Full /*count*/) { return all(1); }
-inline Lanes present(Index count) {
-  Lanes result{};
-  for (Index i = 0; i < count; ++i) result[i] = 1;
-  return result;
-}
+/// Which lanes hold entries of the row: the first `count`.
+inline LaneMask present(Full /*count*/) { return LaneMask{-1, -1, -1, -1}; }
+inline LaneMask present(Index count) { return LaneMask{0, 1, 2, 3} < count; }
 
 constexpr Index most_pieces = 64;
 
@@ -88,9 +90,10 @@ void for_pieces(Index n, int threads, const Body& body) {
 }
 
 /// The sums that body(i, count, sums) adds up over all entries: `count` of them begin at i. Two sums run side
-/// by side, which hides the latency of additions.
+/// by side, which hides the latency of additions. A body that holds copies of what it reads keeps them in
+/// registers.
 template <class Sums, class Body>
-Sums sweep(Index begin, Index end, const Body& body) {
+Sums sweep(Index begin, Index end, Body body) {
   Sums even{};
   Sums odd{};
   Index i = begin;
@@ -110,6 +113,7 @@ Sums sweep(Index begin, Index end, const Body& body) {
 /// The same over a whole row, on several threads if it is long.
 template <class Sums, class Body>
 Sums sweep_row(Index n, int threads, const Body& body) {
+  if (Pieces(n).count <= 1) return sweep<Sums>(0, n, body);
   std::array<Sums, most_pieces> parts;
   for_pieces(n, threads, [&](Index begin, Index end, Index piece) {
     parts[static_cast<std::size_t>(piece)] = sweep<Sums>(begin, end, body);
