@@ -10,7 +10,7 @@ from torch.autograd import forward_ad
 
 from altdiff.torch import _budget_native as native
 from altdiff.torch._budget_batching import batch_rows
-from altdiff.torch._budget_operator import budget_operator, encode
+from altdiff.torch._budget_operator import operated
 from altdiff.torch._budget_rules import SolvedRows, pull_back, push_forward
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._levels import all_forward_levels, primals, save
@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 def call_budget(kind: Kind, y: Tensor, limits: Limits) -> Tensor:
     """x for y (..., n)."""
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        x: Tensor = TransformedBudget.apply(kind, y, *limits)[0]  # type: ignore[no-untyped-call]
-        return x
+        return TransformedBudget.apply(kind, y, *limits)[0]  # type: ignore[no-untyped-call,no-any-return]
     if torch._C._len_torch_dispatch_stack() > 0:
-        return budget_operator(*[_as_tensor(v, y) for v in (y, *limits)], encode(kind))[0]
-    x = _apply_quick(kind, y, *limits)
-    return x
+        return operated(kind, y, limits)
+    return _apply_quick(kind, y, *limits)  # type: ignore[no-any-return]
 
 
 class QuickBudget(torch.autograd.Function):
@@ -42,7 +40,7 @@ class QuickBudget(torch.autograd.Function):
     @hidden
     def forward(ctx: Any, kind: Kind, y: Tensor, *limits: Any) -> Tensor:
         """One call of the core."""
-        x, states = native.solve(kind, y, limits)  # type: ignore[arg-type]
+        x, states = native.solve(kind, y, limits)
         ctx.kind = kind
         ctx.numbers = [None if isinstance(v, torch.Tensor) else v for v in limits]
         ctx.save_for_backward(x, states, y, *[v for v in limits if isinstance(v, torch.Tensor)])
@@ -71,8 +69,8 @@ class TransformedBudget(torch.autograd.Function):
     @hidden
     def forward(kind: Kind, y: Tensor, *limits: Any) -> tuple[Tensor, ...]:
         """New tensors."""
-        x, states = native.solve(kind, y, limits)  # type: ignore[arg-type]
-        return (x, *native.shares(kind, y, limits, x, states), states)  # type: ignore[arg-type]
+        x, states = native.solve(kind, y, limits)
+        return (x, *native.shares(kind, y, limits, x, states), states)
 
     @staticmethod
     @hidden
@@ -140,10 +138,6 @@ def _is_transformed(x_bar: Tensor) -> bool:
         or torch._C._len_torch_dispatch_stack() > 0
         or is_legacy_batchedtensor(x_bar)
     )
-
-
-def _as_tensor(value: Any, y: Tensor) -> Tensor:
-    return value if isinstance(value, torch.Tensor) else y.new_full((), value)
 
 
 # `QuickBudget.apply` without the look at its signature, which takes longer than a short row.

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import torch
 
+from altdiff._budget_layout import native_limit
 from altdiff._errors import SolveError
 from altdiff._native import core
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from altdiff._binding import NativeBudget, NativeLimit
+    from altdiff._binding import NativeBudget
 
     # A number, or a tensor of y's type: one number, one for each entry of a row, or one for each entry of y
     # (of the total: one for each row).
@@ -106,17 +107,12 @@ def _native(kind: Kind, y: Tensor, limits: Limits) -> NativeBudget:
         rows,
         n,
         y.data_ptr(),
-        _limit(lower, y, n, 1),
-        _limit(upper, y, n, 1),
-        _limit(total, y, 1, 0),
+        native_limit(lower, _address(lower), y.dim(), n, 1),
+        native_limit(upper, _address(upper), y.dim(), n, 1),
+        native_limit(total, _address(total), y.dim() - 1, 1, 0),
         torch.get_num_threads(),
     )
 
 
-def _limit(value: Limit, y: Tensor, row_stride: int, stride: int) -> NativeLimit:
-    if not isinstance(value, torch.Tensor):
-        return (value, 0, 0, 0)
-    if value.dim() == 0:
-        return (0.0, value.data_ptr(), 0, 0)
-    own = value.dim() == y.dim() if stride else True
-    return (0.0, value.data_ptr(), row_stride if own else 0, stride)
+def _address(value: Limit) -> int:
+    return value.data_ptr() if isinstance(value, torch.Tensor) else 0

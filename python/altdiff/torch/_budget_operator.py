@@ -14,12 +14,17 @@ from altdiff.torch._budget_rules import SolvedRows, pull_back
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from altdiff.torch._budget_native import Limits
+
 _ROWS = "Tensor y, Tensor lower, Tensor upper, Tensor total"
 
 
-def encode(kind: Kind) -> str:
-    """The kind as operators take it."""
-    return f"{'softmax' if kind.softmax else 'sparsemax'};{kind.on_failure}"
+def operated(kind: Kind, y: Tensor, limits: Limits) -> Tensor:
+    """x, by the operator."""
+    tensors = [v if isinstance(v, torch.Tensor) else y.new_full((), v) for v in limits]
+    text = f"{'softmax' if kind.softmax else 'sparsemax'};{kind.on_failure}"
+    x: Tensor = budget_operator(y, *tensors, text)[0]
+    return x
 
 
 def _decode(text: str) -> Kind:
