@@ -100,7 +100,8 @@ class RootSearch {
         next = decided_trial(&last);
       else if (open_at_most() <= static_cast<double>(n_) / 4)
         take_out(&last);
-      if (finished_ || next > reach_) return next;
+      if (finished_ || a_.p >= reach_) return next;
+      next = std::min(next, reach_);
       if (!inside(next)) next = middle();
       if (!inside(next)) return p;
       p = next;
