@@ -77,8 +77,16 @@ struct BracketEnd {
 template <class Curve, class Entries>
 class RootSearch {
  public:
-  RootSearch(const Entries& entries, Index n, double total, double reach, RowScratch& scratch, int threads)
-      : entries_(entries), n_(n), total_(total), reach_(reach), scratch_(scratch), threads_(threads) {
+  /// `size` is that of the numbers which add up to the total.
+  RootSearch(const Entries& entries, Index n, double total, double size, double reach, RowScratch& scratch,
+             int threads)
+      : entries_(entries),
+        n_(n),
+        total_(total),
+        smallest_gap_(std::numeric_limits<double>::epsilon() * size),
+        reach_(reach),
+        scratch_(scratch),
+        threads_(threads) {
     a_ = {.p = Curve::lowest, .low = static_cast<double>(n), .high = 0};
     b_ = {.p = std::numeric_limits<double>::infinity(), .low = 0, .high = static_cast<double>(n)};
   }
@@ -91,8 +99,8 @@ class RootSearch {
       const double gap = total_ - sum_;
       (gap < 0 ? b_ : a_) = here;
       const double newton = p + gap / slope_;  // NaN or infinite if nothing moves
-      if (slope_ > 0 && (std::abs(gap) <= smallest_gap() || (here.low == last.low && here.high == last.high)))
-        return newton;
+      const bool same_sets = slope_ > 0 && here.low == last.low && here.high == last.high;
+      if (same_sets || std::abs(gap) <= smallest_gap_) return slope_ > 0 && inside(newton) ? newton : p;
       last = here;
       double next = newton;
       if (!bracketed()) next += next - p;  // a bracket is worth more than a close trial
@@ -117,10 +125,6 @@ class RootSearch {
   [[nodiscard]] bool inside(double p) const { return a_.p < p && p < b_.p; }
   [[nodiscard]] double middle() const { return a_.p / 2 + b_.p / 2; }
   [[nodiscard]] double open_at_most() const { return (a_.low - b_.low) + (b_.high - a_.high); }
-  [[nodiscard]] double smallest_gap() const {
-    return std::numeric_limits<double>::epsilon() * std::abs(total_);
-  }
-
   template <class Set>
   Tally tally(const Set& set, Index count, double p) const {
     return sweep_row<Tally>(count, threads_, [set, trial = all(p)](Index i, auto some, Tally& t) {
@@ -213,7 +217,8 @@ class RootSearch {
     if (n_ == 0) finished_ = true;
     if (count == 0) {
       // Entries too small for their exponentials look as if nothing could move them.
-      if (total_ - fixed_ > 1e-12 * std::abs(total_) && !std::isfinite(b_.p)) return b_.p;
+      const bool missing = total_ - fixed_ > 1e-12 * std::abs(total_) && !std::isfinite(b_.p);
+      if (missing && std::isfinite(reach_)) return b_.p;
       return bracketed() ? middle() : (std::isfinite(b_.p) ? b_.p : a_.p);
     }
     return (total_ - fixed_ - Curve::sum(e, count, 0)) / Curve::slope(e, count);
@@ -226,7 +231,7 @@ class RootSearch {
 
   Entries entries_;
   Index n_;  // entries that are open
-  double total_, reach_;
+  double total_, smallest_gap_, reach_;
   RowScratch& scratch_;
   int threads_;
   BracketEnd a_{}, b_{};

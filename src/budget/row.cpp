@@ -17,12 +17,14 @@ BudgetRow failed(Status status) { return {.status = static_cast<double>(status)}
 
 /// What has to be known of a row before it is solved.
 struct Facts {
-  Lanes bad{}, lower{}, upper{}, e{}, count{}, largest = all(-infinity);  // e, count: without masked entries
+  Lanes bad{}, lower{}, upper{}, size{};         // size: of the finite limits
+  Lanes e{}, count{}, largest = all(-infinity);  // e, count: without masked entries
 
   void add(const Facts& other) {
     bad += other.bad;
     lower += other.lower;
     upper += other.upper;
+    size += other.size;
     e += other.e;
     count += other.count;
     largest = larger(largest, other.largest);
@@ -45,6 +47,7 @@ Facts facts_of(const RowOf<T>& row) {
       f.bad += here ? (good ? Lanes{} : all(1)) : Lanes{};
       f.lower += here ? l : Lanes{};
       f.upper += here ? (masked ? l : u) : Lanes{};
+      f.size += here ? larger(l, -l) + (u < all(infinity) ? larger(u, -u) : Lanes{}) : Lanes{};
       f.e += masked ? Lanes{} : y;
       f.count += masked ? Lanes{} : all(1);
       f.largest = larger(f.largest, y);
@@ -52,31 +55,57 @@ Facts facts_of(const RowOf<T>& row) {
   });
 }
 
+/// Of the numbers that add up to the total, for what rounding makes of their sum.
+template <class T>
+double size_of(const RowOf<T>& row, const Facts& facts) {
+  return std::abs(row.total) + sum(facts.size);
+}
+
 double largest_of(const Lanes& v) { return std::max(std::max(v[0], v[1]), std::max(v[2], v[3])); }
+
+/// Sums over x as it is written.
+struct Written {
+  Lanes sum{}, size{};
+  LaneMask touching{};
+
+  void add(const Written& other) {
+    sum += other.sum;
+    size += other.size;
+    touching += other.touching;
+  }
+
+  /// The row's state. A level that misses the total must not pass for a solution.
+  [[nodiscard]] BudgetRow state(double total, double base, double level) const {
+    constexpr double tolerance = 1e-6;
+    const double miss = std::abs(detail::sum(sum) - total);
+    if (!(miss <= tolerance * (std::abs(total) + detail::sum(size)))) return failed(Status::NumericalError);
+    const LaneMask& t = touching;
+    return {.base = base, .level = level, .touching = static_cast<double>((t[0] + t[1]) + (t[2] + t[3]))};
+  }
+};
 
 /// x of (B2) for sparsemax, and the row's state.
 template <class T>
 BudgetRow write_sparsemax(const RowOf<T>& row, double base, double level, T* x) {
-  struct Count {
-    Lanes touching{};
-    void add(const Count& other) { touching += other.touching; }
-  };
   const Lanes tau_base = all(base);
   const Lanes tau_level = all(level);
   const double size = std::max(std::abs(base + level), std::abs(row.total) / static_cast<double>(row.n));
   const Lanes near = all(touching_distance<T> * size);
-  const Count count = with_limits(row, [&](const auto& lower, const auto& upper) {
-    return sweep_row<Count>(row.n, row.threads, [=, y = row.y](Index i, auto some, Count& c) {
+  const Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
+    return sweep_row<Written>(row.n, row.threads, [=, y = row.y](Index i, auto some, Written& w) {
       const Lanes l = lower.at(i, some);
       const Lanes u = upper.at(i, some);
       const Lanes v = (load(y + i, some, -infinity) - tau_base) - tau_level;
-      store(x + i, smaller(larger(v, l), u), some);  // (B2)
+      const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
+      store(x + i, own, some);
+      w.sum += own;
+      w.size += larger(own, -own);
       const auto at_lower = (v - l <= near) & (l - v <= near);
       const auto at_upper = (v - u <= near) & (u - v <= near);
-      c.touching += (at_lower | at_upper) & (l < u) ? all(1) : Lanes{};
+      w.touching -= present(some) & (at_lower | at_upper) & (l < u);
     });
   });
-  return {.base = base, .level = level, .touching = sum(count.touching)};
+  return written.state(row.total, base, level);
 }
 
 template <class T>
@@ -85,16 +114,19 @@ BudgetRow capped_sparsemax(const RowOf<T>& row, const Facts& facts, T* x, RowScr
     return with_limits(row, [&](const auto& lower, const auto& upper) {
       const RowEntries entries{e, lower, upper};
       RootSearch<Shifted, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
-          entries, row.n, row.total, infinity, scratch, row.threads);
+          entries, row.n, row.total, size_of(row, facts), infinity, scratch, row.threads);
       return root.find(first);
     });
   };
   constexpr double far = 1e4;
+  constexpr int most_moves = 32;
   const double first = (row.total - sum(facts.e)) / sum(facts.count);
   double p = search(row.y, std::isfinite(first) ? first : -largest_of(facts.largest));
   double base = 0;
-  if (std::abs(p) > far * std::abs(row.total)) {  // beside a large y the level has too few digits
-    base = static_cast<double>(static_cast<T>(-p));
+  for (int k = 0; k < most_moves && std::abs(p) > far * std::abs(row.total); ++k) {
+    const double next = base - p;  // beside a large y the level has too few digits
+    if (next == base) break;
+    base = next;
     for (Index i = 0; i < row.n; ++i) x[i] = static_cast<T>(static_cast<double>(row.y[i]) - base);
     p = search(x, 0);
   }
@@ -146,24 +178,23 @@ double write_exponentials(const RowOf<T>& row, double shift, T* x) {
 /// x of (B2) for softmax from x = exp(y - shift), and the row's state.
 template <class T>
 BudgetRow write_softmax(const RowOf<T>& row, double shift, double p, T* x) {
-  struct Count {
-    Lanes touching{};
-    void add(const Count& other) { touching += other.touching; }
-  };
   const Lanes near = all(touching_distance<T>);
   const Lanes factor = all(p);
-  const Count count = with_limits(row, [&](const auto& lower, const auto& upper) {
-    return sweep_row<Count>(row.n, row.threads, [=](Index i, auto some, Count& c) {
+  const Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
+    return sweep_row<Written>(row.n, row.threads, [=](Index i, auto some, Written& w) {
       const Lanes l = lower.at(i, some);
       const Lanes u = upper.at(i, some);
       const Lanes v = load(x + i, some) * factor;
-      store(x + i, smaller(larger(v, l), u), some);  // (B2)
+      const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
+      store(x + i, own, some);
+      w.sum += own;
+      w.size += larger(own, -own);
       const auto at_lower = (v > Lanes{}) & (v - l <= near * l) & (l - v <= near * l);
       const auto at_upper = (u < all(infinity)) & (v - u <= near * u) & (u - v <= near * u);
-      c.touching += (at_lower | at_upper) & (l < u) ? all(1) : Lanes{};
+      w.touching -= present(some) & (at_lower | at_upper) & (l < u);
     });
   });
-  return {.base = shift, .level = -std::log(p), .touching = sum(count.touching)};
+  return written.state(row.total, shift, -std::log(p));
 }
 
 /// The same without limits in the way.
@@ -187,7 +218,7 @@ double largest_below(const RowOf<T>& row, const T* e, double p) {
 }
 
 template <class T>
-BudgetRow capped_softmax(const RowOf<T>& row, double shift, T* x, RowScratch& scratch) {
+BudgetRow capped_softmax(const RowOf<T>& row, double shift, double size, T* x, RowScratch& scratch) {
   constexpr double reach = 1e15;  // beyond, what is left of the row has too few digits, or none
   for (;;) {
     const double e = write_exponentials(row, shift, x);
@@ -196,7 +227,7 @@ BudgetRow capped_softmax(const RowOf<T>& row, double shift, T* x, RowScratch& sc
     with_limits(row, [&](const auto& lower, const auto& upper) {
       const RowEntries entries{static_cast<const T*>(x), lower, upper};
       RootSearch<Scaled, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
-          entries, row.n, row.total, reach * row.total, scratch, row.threads);
+          entries, row.n, row.total, size, reach * row.total, scratch, row.threads);
       p = root.find(row.total / e);
       known = root.lower_end();
     });
@@ -214,7 +245,8 @@ Status checked(const RowOf<T>& row, const Facts& facts) {
   if (sum(facts.bad) > 0) return Status::InvalidData;
   const double lower = sum(facts.lower);
   const double upper = sum(facts.upper);
-  const auto above = [&](double a, double b) { return a - b > rounding * (std::abs(a) + std::abs(b)); };
+  const double margin = rounding * size_of(row, facts);
+  const auto above = [&](double a, double b) { return a - b > margin; };
   if (above(lower, row.total) || (upper < infinity && above(row.total, upper)))
     return Status::PrimalInfeasible;
   return Status::Solved;
@@ -268,9 +300,11 @@ BudgetRow capped_row(const RowOf<T>& row, T* x, RowScratch& scratch) {
   const Status status = checked(row, facts);
   if (status != Status::Solved) return failed(status);
   const double largest = largest_of(facts.largest);
-  if (largest == -infinity || sum(facts.lower) >= row.total) return at_lower(row, largest, x);
+  const double spare = row.total - sum(facts.lower);
+  const bool none = spare <= std::numeric_limits<double>::epsilon() * size_of(row, facts);
+  if (largest == -infinity || none) return at_lower(row, largest, x);
   return row.kind == Budget::Sparsemax ? capped_sparsemax(row, facts, x, scratch)
-                                       : capped_softmax(row, largest, x, scratch);
+                                       : capped_softmax(row, largest, size_of(row, facts), x, scratch);
 }
 
 }  // namespace
