@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from altdiff._budget_layout import Rows, arrange, check_numbers, checked_number, native_limit
+from altdiff._budget_layout import Library, Rows, arrange, check_numbers, checked_number, native_limit
 from altdiff._errors import SolveError
 from altdiff._layer import check_policy
 from altdiff._native import core
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[Any]
 
+_NUMPY = Library("axis", np.moveaxis, np.broadcast_to, np.broadcast_shapes)
 _KINDS = ("sparsemax", "softmax")
 _STATE = 4  # numbers that the core keeps of a row; the first is the status
 
@@ -113,7 +114,7 @@ def solve_budget(
     dtype = np.result_type(*[v for v in (y_array, *limits) if not isinstance(v, float)])
     computed = np.float32 if dtype in (np.float16, np.float32) else np.float64
     values = [v if isinstance(v, float) else v.astype(computed, copy=False) for v in (y_array, *limits)]
-    rows = arrange(np, "axis", values, axis)
+    rows = arrange(_NUMPY, values, axis)
     shapes = [np.shape(v) for v in (y_array, *limits)]
     solved = _SolvedRows(kind == "softmax", _contiguous(rows), shapes, upper is not None, on_failure)
     return BudgetSolution(solved.placed(solved.x).astype(dtype, copy=False), solved.status, solved)

@@ -29,14 +29,14 @@ def checked_number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number or an array of them, got {type(value).__name__}")
     number = float(value)
-    if math.isnan(number):
+    if not -math.inf <= number <= math.inf:  # a compiler has no graph for math.isnan
         raise ValueError(f"{name} must not be NaN")
     return number
 
 
 def check_numbers(softmax: bool, lower: Any, upper: Any, total: Any) -> None:
     """Mistakes that numbers alone show; those of arrays are the status of a row."""
-    if isinstance(total, float) and math.isinf(total):
+    if isinstance(total, float) and not -math.inf < total < math.inf:
         raise ValueError("total must be finite")
     if not isinstance(lower, float):
         return
@@ -46,13 +46,22 @@ def check_numbers(softmax: bool, lower: Any, upper: Any, total: Any) -> None:
         raise ValueError(f"lower must not exceed upper, got {lower} and {upper}")
 
 
-def arrange(library: Any, name: str, values: list[Any], dim: int) -> Rows:
-    """Of y, lower, upper and total; `library` is numpy or torch, and `name` what it calls a dimension."""
+class Library(NamedTuple):
+    """What NumPy and torch call differently."""
+
+    dimension: str
+    move: Any
+    broadcast_to: Any
+    broadcast_shapes: Any
+
+
+def arrange(library: Library, values: list[Any], dim: int) -> Rows:
+    """Of y, lower, upper and total."""
     y, lower, upper, total = values
     if y.ndim == 0 and dim in (-1, 0):
         return Rows(y.reshape(1), lower, upper, total, None)
     if not -y.ndim <= dim < y.ndim:
-        raise IndexError(f"{name} must be between {-y.ndim} and {y.ndim - 1}, got {dim}")
+        raise IndexError(f"{library.dimension} must be between {-y.ndim} and {y.ndim - 1}, got {dim}")
     place = dim if dim < 0 else dim - y.ndim
     if not isinstance(total, float) and total.ndim > 0:
         total = _with_dimension(total, place)
@@ -60,10 +69,10 @@ def arrange(library: Any, name: str, values: list[Any], dim: int) -> Rows:
     if any(shape != shapes[0] for shape in shapes):
         y = library.broadcast_to(y, library.broadcast_shapes(*shapes))
     if place != -1:
-        y = library.moveaxis(y, place, -1)
+        y = library.move(y, place, -1)
     lower, upper = [_limit(library, v, place, y.shape) for v in (lower, upper)]
     if not isinstance(total, float) and total.ndim > 0:
-        moved = library.moveaxis(_full(total, y.ndim), place, -1)
+        moved = library.move(_full(total, y.ndim), place, -1)
         total = library.broadcast_to(moved[..., 0], y.shape[:-1])
     return Rows(y, lower, upper, total, place)
 
@@ -88,11 +97,11 @@ def _full(value: Any, depth: int) -> Any:
     return value.reshape((1,) * (depth - value.ndim) + tuple(value.shape))
 
 
-def _limit(library: Any, value: Any, place: int, rows: Any) -> Any:
+def _limit(library: Library, value: Any, place: int, rows: Any) -> Any:
     """A number, numbers that all rows share, or all numbers."""
     if isinstance(value, float) or value.ndim == 0:
         return value
-    moved = library.moveaxis(_full(value, len(rows)), place, -1)
+    moved = library.move(_full(value, len(rows)), place, -1)
     if all(size == 1 for size in moved.shape[:-1]) and moved.shape[-1] == rows[-1]:
         return moved.reshape(rows[-1:])
     return library.broadcast_to(moved, rows)

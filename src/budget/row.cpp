@@ -47,7 +47,8 @@ Facts facts_of(const RowOf<T>& row) {
       f.bad += here ? (good ? Lanes{} : all(1)) : Lanes{};
       f.lower += here ? l : Lanes{};
       f.upper += here ? (masked ? l : u) : Lanes{};
-      f.size += here ? larger(l, -l) + (u < all(infinity) ? larger(u, -u) : Lanes{}) : Lanes{};
+      f.size += here & (l > all(-infinity)) ? larger(l, -l) : Lanes{};
+      f.size += here & (u < all(infinity)) ? larger(u, -u) : Lanes{};
       f.e += masked ? Lanes{} : y;
       f.count += masked ? Lanes{} : all(1);
       f.largest = larger(f.largest, y);

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from altdiff._budget_layout import arrange, check_numbers, checked_number
+from altdiff._budget_layout import Library, arrange, check_numbers, checked_number
 from altdiff._layer import check_policy
 from altdiff.torch._budget_function import call_budget
 from altdiff.torch._budget_native import Kind
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from altdiff.torch._budget_native import Limit, Limits
 
+_TORCH = Library("dim", torch.movedim, torch.broadcast_to, torch.broadcast_shapes)
 _COMPUTED = (torch.float32, torch.float64)  # other types are computed in float32
 
 
@@ -69,7 +70,7 @@ def _budget(kind: Kind, y: Tensor, lower: Any, upper: Any, total: Any, dim: int)
     dtype = result_type(tensors)
     computed = dtype if dtype in _COMPUTED else torch.float32
     values = [v.to(computed) if isinstance(v, torch.Tensor) else v for v in (y, *limits)]
-    rows = arrange(torch, "dim", values, dim)
+    rows = arrange(_TORCH, values, dim)
     x = _solved(kind, rows.y, rows[1:4])
     if rows.place is None:
         x = x.reshape(())
