@@ -47,8 +47,8 @@ Facts facts_of(const RowOf<T>& row) {
       f.bad += here ? (good ? Lanes{} : all(1)) : Lanes{};
       f.lower += here ? l : Lanes{};
       f.upper += here ? (masked ? l : u) : Lanes{};
-      f.size += here & (l > all(-infinity)) ? larger(l, -l) : Lanes{};
-      f.size += here & (u < all(infinity)) ? larger(u, -u) : Lanes{};
+      f.size += here & (l > all(-infinity)) ? magnitude(l) : Lanes{};
+      f.size += here & (u < all(infinity)) ? magnitude(u) : Lanes{};
       f.e += masked ? Lanes{} : y;
       f.count += masked ? Lanes{} : all(1);
       f.largest = larger(f.largest, y);
@@ -100,10 +100,8 @@ BudgetRow write_sparsemax(const RowOf<T>& row, double base, double level, T* x) 
       const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
       store(x + i, own, some);
       w.sum += own;
-      w.size += larger(own, -own);
-      const auto at_lower = (v - l <= near) & (l - v <= near);
-      const auto at_upper = (v - u <= near) & (u - v <= near);
-      w.touching -= present(some) & (at_lower | at_upper) & (l < u);
+      w.size += magnitude(own);
+      w.touching -= present(some) & (smaller(magnitude(v - l), magnitude(v - u)) <= near) & (l < u);
     });
   });
   return written.state(row.total, base, level);
@@ -189,9 +187,9 @@ BudgetRow write_softmax(const RowOf<T>& row, double shift, double p, T* x) {
       const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
       store(x + i, own, some);
       w.sum += own;
-      w.size += larger(own, -own);
-      const auto at_lower = (v > Lanes{}) & (v - l <= near * l) & (l - v <= near * l);
-      const auto at_upper = (u < all(infinity)) & (v - u <= near * u) & (u - v <= near * u);
+      w.size += magnitude(own);
+      const auto at_lower = (v > Lanes{}) & (magnitude(v - l) <= near * l);
+      const auto at_upper = (u < all(infinity)) & (magnitude(v - u) <= near * u);
       w.touching -= present(some) & (at_lower | at_upper) & (l < u);
     });
   });

@@ -1,6 +1,8 @@
 #include "budget/shares.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace altdiff::detail {
 
@@ -44,23 +46,23 @@ class Places {
   double near_;
 };
 
-bool touches(Place place) { return place == Place::TouchingLower || place == Place::TouchingUpper; }
+/// An entry that touches a limit without force; `q` is negative at an upper limit.
+struct Touching {
+  Index entry;
+  double q;
+};
 
-/// t of (B7) for an entry with q.
-double central(double q, double beta) { return (q * beta + std::sqrt(q * q * beta * beta + 4)) / 2; }
-
-/// The root beta of (B7), which falls in beta and is smooth. `each` calls its argument with every q.
-template <class Each>
-double central_beta(const Each& each) {
+/// The root beta of (B7): what is sought falls in beta, and is smooth.
+double central_beta(const std::vector<Touching>& touching) {
   double beta = 0;
   for (int k = 0; k < 50; ++k) {
     double value = -beta;
     double slope = -1;
-    each([&](double q) {
+    for (const auto& [entry, q] : touching) {
       const double root = std::sqrt(q * q * beta * beta + 4);
       value += q * (q * beta + root) / 2;
       slope += q * (q + q * q * beta / root) / 2;
-    });
+    }
     if (!(slope < 0)) break;
     const double step = value / slope;
     beta -= step;
@@ -69,36 +71,21 @@ double central_beta(const Each& each) {
   return beta;
 }
 
-/// Weights of entries that touch a limit without force. (B7)
-template <class T>
-void share_touching(const RowOf<T>& row, const T* x, const Places<T>& places, double* moving, double* above) {
-  const auto weight = [&](Index i) { return row.kind == Budget::Softmax ? static_cast<double>(x[i]) : 1.0; };
-  double free = 0;
-  double all_weights = 0;
-  bool lower = false;
-  bool upper = false;
-  for (Index i = 0; i < row.n; ++i) {
-    const Place at = places.of(i);
-    if (at == Place::Free) free += weight(i);
-    if (at == Place::Free || touches(at)) all_weights += weight(i);
-    lower = lower || at == Place::TouchingLower;
-    upper = upper || at == Place::TouchingUpper;
-  }
-  const auto q_of = [&](Index i, Place at) {
-    return (at == Place::TouchingLower ? 1 : -1) * std::sqrt(weight(i) / all_weights);
-  };
-  // Nothing can move: if the touching entries are all on one side, the limits hold them.
-  const bool held = !(free > 0) && lower != upper;
-  const double beta = held ? 0 : central_beta([&](const auto& use) {
-    for (Index i = 0; i < row.n; ++i)
-      if (const Place at = places.of(i); touches(at)) use(q_of(i, at));
-  });
-  for (Index i = 0; i < row.n; ++i) {
-    const Place at = places.of(i);
-    if (!touches(at)) continue;
-    const double t = central(q_of(i, at), beta);
+/// Weights of entries that touch a limit without force, beside free ones of this weight. (B7)
+void share_touching(std::vector<Touching>& touching, double free, double* moving, double* above) {
+  const auto is_lower = [](const Touching& t) { return t.q > 0; };
+  const auto lower = std::ranges::count_if(touching, is_lower);
+  const bool one_side = lower == 0 || lower == std::ssize(touching);
+  // Nothing can move: if all are on one side, the limits hold them.
+  const bool held = !(free > 0) && one_side;
+  double weights = free;
+  for (const Touching& t : touching) weights += std::abs(t.q);
+  for (Touching& t : touching) t.q = std::copysign(std::sqrt(std::abs(t.q) / weights), t.q);
+  const double beta = held ? 0 : central_beta(touching);
+  for (const auto& [i, q] : touching) {
+    const double t = (q * beta + std::sqrt(q * q * beta * beta + 4)) / 2;
     moving[i] = held ? 0 : 1 / (1 + t * t);  // (B7)
-    above[i] = at == Place::TouchingUpper ? 1 - moving[i] : 0;
+    above[i] = q < 0 ? 1 - moving[i] : 0;
   }
 }
 
@@ -107,14 +94,18 @@ void share_touching(const RowOf<T>& row, const T* x, const Places<T>& places, do
 template <class T>
 void row_shares(const RowOf<T>& row, const BudgetRow& state, const T* x, double* moving, double* above) {
   const Places<T> places(row, state);
-  bool any_touches = false;
+  const auto weight = [&](Index i) { return row.kind == Budget::Softmax ? static_cast<double>(x[i]) : 1.0; };
+  std::vector<Touching> touching;  // of most rows none
+  double free = 0;
   for (Index i = 0; i < row.n; ++i) {
     const Place at = places.of(i);
-    any_touches = any_touches || touches(at);
     moving[i] = at == Place::Free ? 1 : 0;
     above[i] = at == Place::Upper ? 1 : 0;
+    if (at == Place::Free) free += weight(i);
+    if (at == Place::TouchingLower) touching.push_back({.entry = i, .q = weight(i)});
+    if (at == Place::TouchingUpper) touching.push_back({.entry = i, .q = -weight(i)});
   }
-  if (any_touches) share_touching(row, x, places, moving, above);
+  if (!touching.empty()) share_touching(touching, free, moving, above);
 }
 
 template void row_shares(const RowOf<float>&, const BudgetRow&, const float*, double*, double*);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #ifdef __AVX__
 #include <immintrin.h>
@@ -21,6 +24,10 @@ using Full = std::integral_constant<Index, lanes>;
 inline Lanes all(double value) { return Lanes{value, value, value, value}; }
 inline Lanes smaller(Lanes a, Lanes b) { return a < b ? a : b; }
 inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
+inline Lanes magnitude(Lanes v) {
+  constexpr std::int64_t sign = std::numeric_limits<std::int64_t>::min();
+  return std::bit_cast<Lanes>(std::bit_cast<LaneMask>(v) & ~LaneMask{sign, sign, sign, sign});
+}
 inline double sum(const Lanes& v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 
 template <class T>

@@ -42,7 +42,7 @@ def test_float32_rows_add_up_to_the_total_and_are_right_to_rounding(kind: str) -
     generator = np.random.default_rng(3)
     for k in range(300):
         row = random_row(generator, ("own", "cap", "plain")[k % 3], scale=10.0)
-        single = [None if v is None else np.asarray(v, np.float32) for v in row]
+        single: list[Any] = [None if v is None else np.asarray(v, np.float32) for v in row]
         x = solve(kind, *single)
         assert x.dtype == np.float32
         doubles = [None if v is None else v.astype(np.float64) for v in single]
@@ -73,7 +73,8 @@ def test_sparsemax_is_the_solution_of_its_quadratic_program() -> None:
         ours = solve_budget("sparsemax", *row)
         np.testing.assert_allclose(ours.x, qp.x, atol=1e-10)
         x_bar = generator.normal(size=n)
-        bar, theirs = ours.vjp(x_bar), qp.vjp(x_bar)
+        bar: Any = ours.vjp(x_bar)
+        theirs: Any = qp.vjp(x_bar)
         for mine, other in ((bar.y, -theirs.q), (bar.upper, theirs.ub), (bar.lower, theirs.lb)):
             np.testing.assert_allclose(mine, other, atol=1e-8)
         np.testing.assert_allclose(bar.total, theirs.b[0], atol=1e-8)
@@ -86,15 +87,16 @@ def test_derivatives_of_all_arguments_are_central_differences(kind: str, axis: i
     shape = (4, 5, 6)
     n = shape[axis]
     batch = tuple(np.delete(shape, axis))
-    arguments = [
+    arguments: list[Any] = [
         generator.normal(size=shape),
         generator.uniform(1.2, 2.5, size=(5, 6)) / n,
         generator.uniform(0.1, 0.4, size=(4, 1, 1)) / n,
         generator.uniform(0.8, 1, size=batch),
     ]
-    solution = solve_budget(kind, *arguments, axis=axis)
+    options: Any = {"axis": axis}
+    solution = solve_budget(kind, *arguments, **options)
     x_bar = generator.normal(size=shape)
-    gradient = solution.vjp(x_bar)
+    gradient: Any = solution.vjp(x_bar)
     for place, (name, argument) in enumerate(zip(("y", "upper", "lower", "total"), arguments, strict=True)):
         direction = generator.normal(size=argument.shape)
 
@@ -165,7 +167,8 @@ def test_masked_entries_are_at_their_lower_limit(kind: str) -> None:
 def test_a_row_without_a_solution_says_why(kind: str, row: tuple[Any, ...], status: Status) -> None:
     with pytest.raises(SolveError, match=status.name):
         solve(kind, *row)
-    failed = solve_budget(kind, *row, on_failure="nan")
+    options: Any = {"on_failure": "nan"}
+    failed = solve_budget(kind, *row, **options)
     assert failed.status == status
     assert np.isnan(failed.x).all()
 
@@ -243,12 +246,12 @@ def test_shapes_follow_the_arrays(kind: str) -> None:
     assert solve(kind, np.zeros(4), np.full((3, 1), 0.5)).shape == (3, 4)
     assert solve(kind, np.zeros(4), total=[1.0, 2.0]).shape == (2, 4)
     assert solve(kind, np.zeros((4, 2)), total=[1.0, 2.0], axis=0).sum(axis=0).tolist() == [1, 2]
-    assert solve(kind, np.float16([1, 2])).dtype == np.float16
+    assert solve(kind, np.array([1, 2], np.float16)).dtype == np.float16
     assert solve(kind, [1, 2]).dtype == np.float64
 
 
 def test_mistakes_name_the_argument() -> None:
-    for message, call in {
+    calls: dict[str, Any] = {
         "kind must be one of": lambda: solve_budget("max", [1.0]),
         "on_failure must be one of": lambda: altdiff.softmax([1.0], on_failure="ignore"),
         "axis must be between -1 and 0": lambda: altdiff.softmax([1.0], axis=1),
@@ -257,6 +260,7 @@ def test_mistakes_name_the_argument() -> None:
         "total must be finite": lambda: altdiff.sparsemax([1.0], total=INF),
         "y must be real numbers": lambda: altdiff.sparsemax(np.array([1j])),
         "x_bar must broadcast": lambda: solve_budget("softmax", [1.0, 2.0]).vjp(np.zeros(3)),
-    }.items():
+    }
+    for message, call in calls.items():
         with pytest.raises((ValueError, TypeError, IndexError), match=message):
             call()
