@@ -47,19 +47,18 @@ Lanes weights_at(const RowOf<T>& row, const T* x, const Lower& lower, const Uppe
                  Count some) {
   const Lanes own = load(x + i, some);
   const LaneMask moving = present(some) & (own > lower.at(i, some)) & (own < upper.at(i, some));
-  return moving ? (row.kind == Budget::Softmax ? own : all(1)) : Lanes{};
+  return where(moving, row.kind == Budget::Softmax ? own : all(1), Lanes{});
 }
 
 /// y_bar and total_bar in two passes. False if no entry is free.
 template <class T>
 bool quick_vjp(const RowOf<T>& row, const T* x, const T* x_bar, const BudgetTangent<T>& gradient) {
   return with_limits(row, [&](const auto& lower, const auto& upper) {
-    const Weighted all_entries =
-        sweep_row<Weighted>(row.n, row.threads, [&](Index i, auto some, Weighted& s) {
-          const Lanes w = weights_at(row, x, lower, upper, i, some);
-          s.weights += w;
-          s.sum += w * load(x_bar + i, some);
-        });
+    const auto all_entries = sweep_row<Weighted>(row.n, row.threads, [&](Index i, auto some, Weighted& s) {
+      const Lanes w = weights_at(row, x, lower, upper, i, some);
+      s.weights += w;
+      s.sum += w * load(x_bar + i, some);
+    });
     if (!(sum(all_entries.weights) > 0)) return false;
     const double mean = sum(all_entries.sum) / sum(all_entries.weights);
     put(gradient.total, 0, mean);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <numbers>
 
 namespace altdiff::detail {
 
@@ -34,8 +35,8 @@ struct ExpNumbers<float> {
   using Integer = std::int32_t;
   static constexpr int mantissa_bits = 23;
   static constexpr float rounder = 0x1.8p23F;  // added and taken off: rounds to an integer
-  static constexpr float log2_e = 1.44269504F;
-  static constexpr float ln2_high = 0x1.62e4p-1F;
+  static constexpr float log2_e = std::numbers::log2e_v<float>;
+  static constexpr float ln2_high = 45426.0F / 65536.0F;  // few digits: k times it is exact
   static constexpr float ln2_low = 1.42860682e-6F;
   static constexpr float lowest = -87.0F;  // below, the result would lose digits; it is 0
   static constexpr std::size_t degree = 7;
@@ -46,8 +47,8 @@ struct ExpNumbers<double> {
   using Integer = std::int64_t;
   static constexpr int mantissa_bits = 52;
   static constexpr double rounder = 0x1.8p52;
-  static constexpr double log2_e = 1.4426950408889634;
-  static constexpr double ln2_high = 0x1.62e42feep-1;
+  static constexpr double log2_e = std::numbers::log2e;
+  static constexpr double ln2_high = static_cast<double>(0x162e42feeLL) / 0x1p33;
   static constexpr double ln2_low = 1.90821492927058770002e-10;
   static constexpr double lowest = -708.0;
   static constexpr std::size_t degree = 13;

@@ -19,7 +19,7 @@ double largest_of_piece(const T* y, Index n) {
   constexpr T top = std::numeric_limits<T>::infinity();
   Pack<T> even = Pack<T>{} - top;
   Pack<T> odd = even;
-  auto good = even == even;  // a maximum would pass over NaN
+  auto good = even < Pack<T>{} + top;  // a maximum would pass over NaN
   Index i = 0;
   for (; i + 2 * size <= n; i += 2 * size) {
     const Pack<T> a = load_pack(y + i);
@@ -45,7 +45,7 @@ double largest_of_piece(const T* y, Index n) {
 
 template <class T>
 double largest_valid(const T* y, Index n, int threads) {
-  std::array<double, most_pieces> parts;
+  std::array<double, most_pieces> parts{};
   for_pieces(n, threads, [&](Index begin, Index end, Index piece) {
     parts[static_cast<std::size_t>(piece)] = largest_of_piece(y + begin, end - begin);
   });

@@ -86,10 +86,9 @@ class RootSearch {
         smallest_gap_(std::numeric_limits<double>::epsilon() * size),
         reach_(reach),
         scratch_(scratch),
-        threads_(threads) {
-    a_ = {.p = Curve::lowest, .low = static_cast<double>(n), .high = 0};
-    b_ = {.p = std::numeric_limits<double>::infinity(), .low = 0, .high = static_cast<double>(n)};
-  }
+        threads_(threads),
+        a_{.p = Curve::lowest, .low = static_cast<double>(n), .high = 0},
+        b_{.p = std::numeric_limits<double>::infinity(), .low = 0, .high = static_cast<double>(n)} {}
 
   /// The root, from a first trial; a p beyond the reach if it is not within; NaN if it was not found.
   double find(double p) {
@@ -126,12 +125,12 @@ class RootSearch {
   [[nodiscard]] double middle() const { return a_.p / 2 + b_.p / 2; }
   [[nodiscard]] double open_at_most() const { return (a_.low - b_.low) + (b_.high - a_.high); }
   template <class Set>
-  Tally tally(const Set& set, Index count, double p) const {
-    return sweep_row<Tally>(count, threads_, [set, trial = all(p)](Index i, auto some, Tally& t) {
+  [[nodiscard]] Tally tally(const Set& set, Index count, double p) const {
+    return sweep_row<Tally>(count, threads_, [set, p](Index i, auto some, Tally& t) {
       const Lanes e = load(set.e + i, some);
       const Lanes l = set.lower.at(i, some);
       const Lanes u = set.upper.at(i, some);
-      const Lanes v = Curve::value(e, trial);
+      const Lanes v = Curve::value(e, all(p));
       const LaneMask here = present(some);
       const LaneMask low = here & (v <= l);
       const LaneMask high = here & (v >= u) & ~low;
@@ -154,26 +153,26 @@ class RootSearch {
   template <class Set>
   void keep_open(const Set& set, double* e_open, double* l_open, double* u_open) {
     constexpr double huge = std::numeric_limits<double>::max();  // a masked entry is at its lower limit
-    const Lanes a = all(std::max(a_.p, -huge));
-    const Lanes b = all(std::min(b_.p, huge));
+    const double a = std::max(a_.p, -huge);
+    const double b = std::min(b_.p, huge);
     Index kept = 0;
     const auto body = [=, &kept](Index i, auto some, Decided& d) {
       const Lanes e = load(set.e + i, some);
       const Lanes l = set.lower.at(i, some);
       const Lanes u = set.upper.at(i, some);
-      const Lanes at_a = Curve::value(e, a);
-      const Lanes at_b = Curve::value(e, b);
+      const Lanes at_a = Curve::value(e, all(a));
+      const Lanes at_b = Curve::value(e, all(b));
       const LaneMask here = present(some);
       const LaneMask is_low = here & (at_b <= l);
       const LaneMask is_high = here & ~is_low & (at_a >= u);
       const LaneMask is_free = here & ~is_low & ~is_high & (at_a > l) & (at_b < u);
       const LaneMask open = here & ~is_low & ~is_high & ~is_free;
-      d.fixed += is_low ? l : (is_high ? u : Lanes{});
+      d.fixed += where(is_low, l, Lanes{}) + where(is_high, u, Lanes{});
       d.e += is_free ? e : Lanes{};
       d.count -= is_free;
       d.low -= open & (at_a <= l);
       d.high -= open & (at_b >= u);
-      if ((open[0] | open[1] | open[2] | open[3]) == 0) return;
+      if (!any(open)) return;
       for (Index lane = 0; lane < lanes; ++lane) {  // what is not kept is written over
         e_open[kept] = e[lane];
         l_open[kept] = l[lane];
@@ -211,7 +210,7 @@ class RootSearch {
       Lanes e{};
       void add(const Sum& other) { e += other.e; }
     };
-    const Sum open = sweep<Sum>(0, n_, [&](Index i, auto some, Sum& s) { s.e += load(open_.e + i, some); });
+    const auto open = sweep<Sum>(0, n_, [&](Index i, auto some, Sum& s) { s.e += load(open_.e + i, some); });
     const double e = free_e_ + sum(open.e);
     const double count = free_count_ + static_cast<double>(n_);
     if (n_ == 0) finished_ = true;
@@ -219,7 +218,8 @@ class RootSearch {
       // Entries too small for their exponentials look as if nothing could move them.
       const bool missing = total_ - fixed_ > 1e-12 * std::abs(total_) && !std::isfinite(b_.p);
       if (missing && std::isfinite(reach_)) return b_.p;
-      return bracketed() ? middle() : (std::isfinite(b_.p) ? b_.p : a_.p);
+      if (bracketed()) return middle();
+      return std::isfinite(b_.p) ? b_.p : a_.p;
     }
     return (total_ - fixed_ - Curve::sum(e, count, 0)) / Curve::slope(e, count);
   }
@@ -234,7 +234,7 @@ class RootSearch {
   double total_, smallest_gap_, reach_;
   RowScratch& scratch_;
   int threads_;
-  BracketEnd a_{}, b_{};
+  BracketEnd a_, b_;
   double fixed_ = 0, free_e_ = 0, free_count_ = 0;  // of decided entries
   double sum_ = 0, slope_ = 0;                      // at the last trial
   bool copied_ = false, finished_ = false;

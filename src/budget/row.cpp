@@ -33,7 +33,7 @@ struct Facts {
 
 template <class T>
 Facts facts_of(const RowOf<T>& row) {
-  const Lanes least_lower = all(row.kind == Budget::Softmax ? 0 : -infinity);
+  const double least = row.kind == Budget::Softmax ? 0 : -infinity;
   return with_limits(row, [&](const auto& lower, const auto& upper) {
     return sweep_row<Facts>(row.n, row.threads, [=, y_row = row.y](Index i, auto some, Facts& f) {
       const Lanes y = load(y_row + i, some, -infinity);
@@ -43,10 +43,10 @@ Facts facts_of(const RowOf<T>& row) {
       const auto masked = y == all(-infinity);
       const Lanes reach = y - l;  // NaN if both are -inf
       const auto good = (y < all(infinity)) & (u >= l) & (u > all(-infinity)) & (l < all(infinity)) &
-                        (l >= least_lower) & (reach == reach);
-      f.bad += here ? (good ? Lanes{} : all(1)) : Lanes{};
+                        (l >= all(least)) & (reach == reach);
+      f.bad += where(here & ~good, all(1), Lanes{});
       f.lower += here ? l : Lanes{};
-      f.upper += here ? (masked ? l : u) : Lanes{};
+      f.upper += where(here, where(masked, l, u), Lanes{});
       f.size += here & (l > all(-infinity)) ? magnitude(l) : Lanes{};
       f.size += here & (u < all(infinity)) ? magnitude(u) : Lanes{};
       f.e += masked ? Lanes{} : y;
@@ -62,7 +62,7 @@ double size_of(const RowOf<T>& row, const Facts& facts) {
   return std::abs(row.total) + sum(facts.size);
 }
 
-double largest_of(const Lanes& v) { return std::max(std::max(v[0], v[1]), std::max(v[2], v[3])); }
+double largest_of(const Lanes& v) { return std::max({v[0], v[1], v[2], v[3]}); }
 
 /// Sums over x as it is written.
 struct Written {
@@ -88,20 +88,18 @@ struct Written {
 /// x of (B2) for sparsemax, and the row's state.
 template <class T>
 BudgetRow write_sparsemax(const RowOf<T>& row, double base, double level, T* x) {
-  const Lanes tau_base = all(base);
-  const Lanes tau_level = all(level);
   const double size = std::max(std::abs(base + level), std::abs(row.total) / static_cast<double>(row.n));
-  const Lanes near = all(touching_distance<T> * size);
+  const double near = touching_distance<T> * size;
   const Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
     return sweep_row<Written>(row.n, row.threads, [=, y = row.y](Index i, auto some, Written& w) {
       const Lanes l = lower.at(i, some);
       const Lanes u = upper.at(i, some);
-      const Lanes v = (load(y + i, some, -infinity) - tau_base) - tau_level;
+      const Lanes v = (load(y + i, some, -infinity) - all(base)) - all(level);
       const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
       store(x + i, own, some);
       w.sum += own;
       w.size += magnitude(own);
-      w.touching -= present(some) & (smaller(magnitude(v - l), magnitude(v - u)) <= near) & (l < u);
+      w.touching -= present(some) & (smaller(magnitude(v - l), magnitude(v - u)) <= all(near)) & (l < u);
     });
   });
   return written.state(row.total, base, level);
@@ -150,23 +148,21 @@ double write_exponentials(const RowOf<T>& row, double shift, T* x) {
     std::memcpy(target, &e, sizeof(e));
   };
   for_pieces(row.n, row.threads, [&](Index begin, Index end, Index piece) {
-    Lanes even{};
-    Lanes odd{};
+    Lanes sums{};
     Index i = begin;
     for (; i + size <= end; i += size) {
       one(row.y + i, x + i);
-      even += load(x + i, Full{});
-      if constexpr (size > lanes) odd += load(x + i + lanes, Full{});
+      for (Index k = 0; k < size; k += lanes) sums += load(x + i + k, Full{});
     }
     if (i < end) {
-      std::array<T, static_cast<std::size_t>(size)> rest;
+      std::array<T, static_cast<std::size_t>(size)> rest{};
       rest.fill(-std::numeric_limits<T>::infinity());
       std::copy(row.y + i, row.y + end, rest.begin());
       one(rest.data(), rest.data());
       std::copy_n(rest.begin(), end - i, x + i);
-      for (const T e : rest) even[0] += static_cast<double>(e);
+      for (const T e : rest) sums[0] += static_cast<double>(e);
     }
-    parts[static_cast<std::size_t>(piece)].sum = sum(even + odd);
+    parts[static_cast<std::size_t>(piece)].sum = sum(sums);
   });
   double total = 0;
   for (Index piece = 0; piece < Pieces(row.n).count; ++piece)
@@ -177,13 +173,12 @@ double write_exponentials(const RowOf<T>& row, double shift, T* x) {
 /// x of (B2) for softmax from x = exp(y - shift), and the row's state.
 template <class T>
 BudgetRow write_softmax(const RowOf<T>& row, double shift, double p, T* x) {
-  const Lanes near = all(touching_distance<T>);
-  const Lanes factor = all(p);
+  constexpr double near = touching_distance<T>;
   const Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
     return sweep_row<Written>(row.n, row.threads, [=](Index i, auto some, Written& w) {
       const Lanes l = lower.at(i, some);
       const Lanes u = upper.at(i, some);
-      const Lanes v = load(x + i, some) * factor;
+      const Lanes v = load(x + i, some) * p;
       const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
       store(x + i, own, some);
       w.sum += own;

@@ -34,8 +34,9 @@ struct RowOf {
   static BudgetLimit<T> limit(BudgetLimit<T> all_rows, Index r) {
     if (all_rows.data == nullptr) return all_rows;
     all_rows.data += r * all_rows.row_stride;
+    if (all_rows.stride != 0) return all_rows;
     all_rows.value = *all_rows.data;
-    if (all_rows.stride == 0) all_rows.data = nullptr;
+    all_rows.data = nullptr;
     return all_rows;
   }
   static T number(const BudgetLimit<T>& limit, Index i) {
@@ -46,10 +47,10 @@ struct RowOf {
 /// A limit that is the same for all entries of a row, and one that is not. `filler` is for lanes beyond the
 /// end.
 struct SameLimit {
-  Lanes value;
+  double value;
   template <class Count>
   [[nodiscard]] Lanes at(Index /*i*/, Count /*count*/) const {
-    return value;
+    return all(value);
   }
 };
 template <class T>
@@ -65,8 +66,8 @@ struct EachLimit {
 /// each entry's own lie side by side.
 template <class T, class Body>
 auto with_limits(const RowOf<T>& row, const Body& body) {
-  const SameLimit lower{all(static_cast<double>(row.lower.value))};
-  const SameLimit upper{all(static_cast<double>(row.upper.value))};
+  const SameLimit lower{double{row.lower.value}};
+  const SameLimit upper{double{row.upper.value}};
   if (row.lower.data == nullptr && row.upper.data == nullptr) return body(lower, upper);
   if (row.lower.data == nullptr) return body(lower, EachLimit<T>{row.upper.data});
   if (row.upper.data == nullptr) return body(EachLimit<T>{row.lower.data}, upper);
@@ -75,7 +76,7 @@ auto with_limits(const RowOf<T>& row, const Body& body) {
 
 /// How far rounding may move y - tau, or the logarithm of x.
 template <class T>
-constexpr double touching_distance = 8 * static_cast<double>(std::numeric_limits<T>::epsilon());
+constexpr double touching_distance = 8 * double{std::numeric_limits<T>::epsilon()};
 
 /// Memory that the rows of one thread use one after another.
 struct RowScratch {

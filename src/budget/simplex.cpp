@@ -12,13 +12,6 @@ namespace altdiff::detail {
 
 namespace {
 
-template <class Mask>
-bool any(const Mask& mask) {
-  std::array<std::int64_t, 4> words;
-  std::memcpy(words.data(), &mask, sizeof(words));
-  return (words[0] | words[1] | words[2] | words[3]) != 0;
-}
-
 /// Copies the entries that are not below a threshold, and returns how many there are: in most rows a few.
 template <class T>
 Index collect(const T* y, Index n, T threshold, T* target) {
@@ -40,7 +33,7 @@ Index collect(const T* y, Index n, T threshold, T* target) {
 /// The candidates of all pieces, one after another.
 template <class T>
 Index collect_row(const T* y, Index n, T threshold, T* target, int threads) {
-  std::array<Index, most_pieces> counts;
+  std::array<Index, most_pieces> counts{};
   for_pieces(n, threads, [&](Index begin, Index end, Index piece) {
     counts[static_cast<std::size_t>(piece)] = collect(y + begin, end - begin, threshold, target + begin);
   });

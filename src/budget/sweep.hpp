@@ -24,9 +24,17 @@ using Full = std::integral_constant<Index, lanes>;
 inline Lanes all(double value) { return Lanes{value, value, value, value}; }
 inline Lanes smaller(Lanes a, Lanes b) { return a < b ? a : b; }
 inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
+/// Of each lane one or the other.
+inline Lanes where(LaneMask mask, Lanes yes, Lanes no) { return mask ? yes : no; }
 inline Lanes magnitude(Lanes v) {
   constexpr std::int64_t sign = std::numeric_limits<std::int64_t>::min();
   return std::bit_cast<Lanes>(std::bit_cast<LaneMask>(v) & ~LaneMask{sign, sign, sign, sign});
+}
+/// Whether a comparison holds in any lane of 32 bytes.
+template <class Mask>
+bool any(const Mask& mask) {
+  const auto words = std::bit_cast<std::array<std::uint64_t, 4>>(mask);
+  return (words[0] | words[1] | words[2] | words[3]) != 0;
 }
 inline double sum(const Lanes& v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 
