@@ -3,8 +3,8 @@
     python -m benchmarks.budget
     python -m benchmarks.budget --figure docs/figures/budget.svg
 
-Medians of functions that take turns, in milliseconds and in units of torch.softmax; beside them the error
-against the same function in float64.
+Medians of functions that take turns, in milliseconds (of the thread, if there is one) and in units of
+torch.softmax; beside them the error against the same function in float64.
 """
 
 from __future__ import annotations
