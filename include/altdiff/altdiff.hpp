@@ -2,6 +2,7 @@
 
 #include <altdiff/alternating_differentiation.hpp>
 #include <altdiff/batch.hpp>
+#include <altdiff/budget.hpp>
 #include <altdiff/derivatives.hpp>
 #include <altdiff/objective.hpp>
 #include <altdiff/problem.hpp>

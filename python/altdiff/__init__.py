@@ -2,10 +2,12 @@
 
     minimise 1/2 x'Px + q'x   subject to   G x <= h,  A x = b,  lb <= x <= ub
 
-`solve_qp` takes NumPy arrays and scipy.sparse matrices; `read_qp` reads problems from files; `altdiff.torch`
+`solve_qp` takes NumPy arrays and scipy.sparse matrices; `sparsemax` and `softmax` share out a total within
+limits; `read_qp` reads problems from files; `altdiff.torch`
 holds the PyTorch layers, `altdiff.compat` drop-ins for those of other libraries.
 """
 
+from altdiff._budget import BudgetGradient, BudgetSolution, softmax, solve_budget, sparsemax
 from altdiff._errors import SolveError
 from altdiff._native import core as _core
 from altdiff._paper import Entropy, alternating_differentiation
@@ -17,6 +19,8 @@ from altdiff._status import Status
 __version__: str = _core.build_info()["version"]
 
 __all__ = [
+    "BudgetGradient",
+    "BudgetSolution",
     "Entropy",
     "Gradient",
     "QuadraticProgram",
@@ -27,5 +31,8 @@ __all__ = [
     "__version__",
     "alternating_differentiation",
     "read_qp",
+    "softmax",
+    "solve_budget",
     "solve_qp",
+    "sparsemax",
 ]

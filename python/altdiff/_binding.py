@@ -170,6 +170,40 @@ class NativeEntropy(Protocol):
     ) -> NativeObjective: ...
 
 
+# A limit of a budget: a number, or the address of many with the strides of rows and entries.
+NativeLimit: TypeAlias = tuple[float, int, int, int]
+
+
+class NativeBudget(Protocol):
+    """A batch of rows with a budget. Arrays go by address; zero: absent."""
+
+    def solve(self, x: int, states: int) -> int: ...
+    def vjp(
+        self, x: int, states: int, x_bar: int, targets: tuple[int, int, int, int], missing: float
+    ) -> None: ...
+    def jvp(
+        self, x: int, states: int, dot: tuple[int, int, int, int], target: int, missing: float
+    ) -> None: ...
+    def shares(self, x: int, states: int, moving: int, above: int) -> None: ...
+
+
+class NativeBudgetType(Protocol):
+    """Constructor of a batch of rows; `single`: its numbers are float32."""
+
+    def __call__(
+        self,
+        single: bool,
+        softmax: bool,
+        rows: int,
+        n: int,
+        y: int,
+        lower: NativeLimit,
+        upper: NativeLimit,
+        total: NativeLimit,
+        num_threads: int,
+    ) -> NativeBudget: ...
+
+
 class NativeSettingsType(Protocol):
     """Constructor of settings, by keyword."""
 
@@ -183,6 +217,8 @@ class Core(Protocol):
     def Settings(self) -> NativeSettingsType: ...
     @property
     def TensorExchange(self) -> NativeExchangeType: ...
+    @property
+    def BudgetCall(self) -> NativeBudgetType: ...
     @property
     def DenseProblem(self) -> NativeQuadratic: ...
     @property

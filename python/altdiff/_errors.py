@@ -27,9 +27,18 @@ _ADVICE = {
 }
 
 
-def advice(status: Status) -> str:
-    """What to try where a solve ended with `status`, which is not SOLVED."""
-    return _ADVICE[status]
+_BUDGET_ADVICE = {
+    Status.PRIMAL_INFEASIBLE: "no x satisfies the constraints: lower must not add up to more than total, nor "
+    "upper (lower where y is -inf) to less",
+    Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, lower > upper, or for softmax a negative "
+    "lower: look at what computes them",
+    Status.NUMERICAL_ERROR: "the limits are too far apart for floating point: rescale y, lower and upper",
+}
+
+
+def advice(status: Status, kind: str = "problem") -> str:
+    """What to try where a solve ended with `status`, which is not SOLVED; `kind` is "problem" or "budget"."""
+    return (_BUDGET_ADVICE if kind == "budget" else _ADVICE)[status]
 
 
 class SolveError(RuntimeError):
@@ -38,10 +47,11 @@ class SolveError(RuntimeError):
     `status` holds the status of every instance; `instances` the indices of those that failed.
     """
 
-    def __init__(self, status: NDArray[np.int64]) -> None:
-        # The status alone rebuilds the error, so that it crosses process borders by pickle.
-        super().__init__(status)
+    def __init__(self, status: NDArray[np.int64], kind: str = "problem") -> None:
+        # These alone rebuild the error, so that it crosses process borders by pickle.
+        super().__init__(status, kind)
         self.status = np.asarray(status)
+        self.kind = kind
 
     @property
     def instances(self) -> list[tuple[int, ...]]:
@@ -51,15 +61,15 @@ class SolveError(RuntimeError):
     def __str__(self) -> str:
         if self.status.ndim == 0:
             status = Status(int(self.status))
-            return f"the problem was not solved: {status.name}. What to try: {advice(status)}"
+            return f"the problem was not solved: {status.name}. What to try: {advice(status, self.kind)}"
         failed = self.instances
         lines = [f"{len(failed)} of {self.status.size} instances were not solved:"]
         lines += [f"  instance {_written(i)}: {Status(int(self.status[i])).name}" for i in failed[:_NAMED]]
         if len(failed) > _NAMED:
             lines.append(f"  and {len(failed) - _NAMED} more")
         lines.append("What to try:")
-        kinds = sorted({int(self.status[i]) for i in failed})
-        lines += [f"  {Status(kind).name}: {advice(Status(kind))}" for kind in kinds]
+        codes = sorted({int(self.status[i]) for i in failed})
+        lines += [f"  {Status(code).name}: {advice(Status(code), self.kind)}" for code in codes]
         return "\n".join(lines)
 
 

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 POLICIES = ("raise", "nan", "zero")
 
 
+def check_policy(on_failure: str) -> None:
+    """An error that lists the failure policies, unless `on_failure` is one."""
+    if on_failure not in POLICIES:
+        raise ValueError(f"on_failure must be one of {', '.join(POLICIES)}, got {on_failure!r}")
+
+
 @dataclass(eq=False)
 class Solved:
     """A batch of solutions, and what their derivatives need."""

@@ -31,7 +31,7 @@ def in_graph(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Tens
             "altdiff.torch compiles calls of tensors and numbers: compile without fullgraph=True"
         )
         return _in_python(text, fields)
-    if _differentiates():
+    if differentiates():
         torch._dynamo.skip_frame(
             "altdiff.torch cannot be compiled inside forward mode or torch.func.grad, vjp, jvp: "
             "compile without fullgraph=True, or call the transform outside of torch.compile"
@@ -56,7 +56,7 @@ def _in_python(text: str, fields: tuple[Argument | None, ...]) -> tuple[torch.Te
 
 
 @constant
-def _differentiates() -> bool:
+def differentiates() -> bool:
     """Whether a transform other than vmap is at work: torch would silently lose derivatives of operators."""
     transforms = [level.key() for level in get_interpreter_stack() or ()]
     return forward_ad._current_level >= 0 or any(kind != TransformType.Vmap for kind in transforms)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
-from altdiff._layer import POLICIES, Solved
+from altdiff._layer import Solved, check_policy
 from altdiff._settings import native_settings
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._function import Call, all_outputs, call_outputs, call_solve, start_of
@@ -70,7 +70,7 @@ def solve_qp(
     and gradients, or "zero" gradients and the last iterate. `initial` is an earlier solution to start from,
     for speed: it does not change the answer.
     """
-    _check_policy(on_failure)
+    check_policy(on_failure)
     if torch.compiler.is_compiling():
         return Solution(*in_graph(encode(on_failure, settings), (P, q, G, h, A, b, lb, ub)))
     call = Call(native_settings(settings), on_failure, settings, start=start_of(initial))
@@ -93,7 +93,7 @@ class QPLayer(torch.nn.Module):
         **settings: Unpack[Settings],
     ) -> None:
         super().__init__()
-        _check_policy(on_failure)
+        check_policy(on_failure)
         self.remembered = Remembered(warm_start_bytes) if warm_start else None
         self.on_failure = on_failure
         self.settings = settings
@@ -178,8 +178,3 @@ class QPLayer(torch.nn.Module):
         """The settings, for `print(layer)`."""
         options: dict[str, Any] = {"on_failure": self.on_failure, **self.settings}
         return ", ".join(f"{name}={value!r}" for name, value in options.items())
-
-
-def _check_policy(on_failure: str) -> None:
-    if on_failure not in POLICIES:
-        raise ValueError(f"on_failure must be one of {', '.join(POLICIES)}, got {on_failure!r}")

@@ -32,6 +32,12 @@ def as_double(name: str, value: Argument) -> torch.Tensor:
         if value.is_contiguous() and not value.is_neg():
             return value
         return value.detach().resolve_neg().contiguous()
+    require_real_numbers(name, value)
+    return value.detach().resolve_neg().double().contiguous()
+
+
+def require_real_numbers(name: str, value: torch.Tensor) -> None:
+    """An error that names the argument, unless it is a dense tensor of real numbers in main memory."""
     if not value.is_cpu:
         raise ValueError(f"{name} is on {value.device}, but altdiff works on the CPU: pass {name}.cpu()")
     if value.layout is not torch.strided:
@@ -39,7 +45,6 @@ def as_double(name: str, value: Argument) -> torch.Tensor:
     if value.is_complex() or value.dtype is torch.bool:
         dtype = str(value.dtype).removeprefix("torch.")
         raise TypeError(f"{name} must be real numbers, got dtype {dtype}")
-    return value.detach().resolve_neg().double().contiguous()
 
 
 def with_history_in_double(value: torch.Tensor) -> torch.Tensor:

@@ -6,20 +6,18 @@ linear system, so both have the same derivative: another solve with the same mat
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C._functorch import is_legacy_batchedtensor
-from torch.autograd import forward_ad
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
 
 from altdiff._fields import FIELDS, POINT
 from altdiff.torch._adjoint import Guard, filled, gradients, kept, tangents
 from altdiff.torch._batching import batch_fields, batch_vectors
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._kkt import solve_columns
+from altdiff.torch._levels import all_forward_levels, primals, save, without_tangents
 from altdiff.torch._operators import encode, kkt_operator, solve_operator
 from altdiff.torch._outputs import OUTPUTS, REPORT, STATUS, outputs_of
 from altdiff.torch._problem import constant
@@ -57,7 +55,7 @@ class SolveFields(torch.autograd.Function):
         if not is_watched(fields):
             return (*outputs_of(solved), solved)
         _require_dense(solver.patterns)
-        return (*solve_operator(*_without_tangents(fields), text_of(solved)), solved)
+        return (*solve_operator(*without_tangents(fields), text_of(solved)), solved)
 
     @staticmethod
     @hidden
@@ -65,7 +63,7 @@ class SolveFields(torch.autograd.Function):
         """Keeps the point with its history: second derivatives go through it."""
         fields = [value if isinstance(value, torch.Tensor) else None for value in inputs[1:]]
         ctx.solved = output[-1]
-        _save(ctx, *fields, *output[: len(POINT)], output[STATUS])
+        save(ctx, *fields, *output[: len(POINT)], output[STATUS])
         ctx.mark_non_differentiable(*output[STATUS:-1])
 
     @staticmethod
@@ -82,10 +80,10 @@ class SolveFields(torch.autograd.Function):
     def jvp(ctx: Any, *changes: Tensor | None) -> tuple[Tensor | None, ...]:
         """Tangents of the point and the objective."""
         guard = guard_of(ctx.solved)
-        with _all_forward_levels():
+        with all_forward_levels():
             patterns = patterns_of(ctx.solved)
-            known = kept(_primals(ctx.saved_tensors), guard, patterns)
-            changed = attached(_primals(changes[1:]), patterns)
+            known = kept(primals(ctx.saved_tensors), guard, patterns)
+            changed = attached(primals(changes[1:]), patterns)
             moved = tangents(_linear_solve(ctx.solved), guard, known, changed)
         return (*moved, *(None,) * (len(REPORT) + 1))
 
@@ -114,7 +112,7 @@ class SolveKkt(torch.autograd.Function):
             return solve_columns(solved, columns, right_side)
         _require_dense(patterns_of(solved))
         start = [to_tensor(solved.part(name)) for name in POINT]
-        known = _without_tangents(fields)
+        known = without_tangents(fields)
         return tuple(kkt_operator(*known, *start, *right_side, text_of(solved), columns))
 
     @staticmethod
@@ -122,7 +120,7 @@ class SolveKkt(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         """Keeps the solution with its history."""
         ctx.solved, ctx.columns = inputs[:2]
-        _save(ctx, *inputs[2 : 2 + len(FIELDS)], *output)
+        save(ctx, *inputs[2 : 2 + len(FIELDS)], *output)
 
     @staticmethod
     @hidden
@@ -137,10 +135,10 @@ class SolveKkt(torch.autograd.Function):
     @hidden
     def jvp(ctx: Any, *changes: Tensor | None) -> tuple[Tensor | None, ...]:
         """Another solve with the same matrix."""
-        with _all_forward_levels():
+        with all_forward_levels():
             patterns = patterns_of(ctx.solved)
-            fields, solution = _parted(_primals(ctx.saved_tensors), patterns)
-            changed = _primals(changes[2:])
+            fields, solution = _parted(primals(ctx.saved_tensors), patterns)
+            changed = primals(changes[2:])
             matrices = matrix_tangent(attached(changed[: len(FIELDS)], patterns), solution, ctx.columns)
             total = tuple([plus(a, b) for a, b in zip(matrices, changed[len(FIELDS) :], strict=True)])
             return tuple(_linear_solve(ctx.solved, ctx.columns)(fields, filled(total, solution)))
@@ -217,26 +215,5 @@ def _linear_solve(solved: Solved, columns: int = 0) -> LinearSolve:
     return solve
 
 
-def _save(ctx: Any, *tensors: Tensor | None) -> None:
-    ctx.save_for_backward(*tensors)
-    ctx.save_for_forward(*tensors)
-    ctx.set_materialize_grads(False)
-
-
 def _parted(saved: tuple[Any, ...], patterns: Patterns | None) -> tuple[Fields, Vector]:
     return attached(saved[: len(FIELDS)], patterns), Vector(*saved[len(FIELDS) :])
-
-
-def _all_forward_levels() -> Any:
-    """Torch turns forward mode off inside a `jvp`; without it the tangents of an outer one would be lost."""
-    return _set_fwd_grad_enabled(True) if torch._C._are_functorch_transforms_active() else nullcontext()
-
-
-def _primals(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Without the tangents of the forward mode whose rule is being computed."""
-    return _without_tangents(values) if torch._C._are_functorch_transforms_active() else values
-
-
-def _without_tangents(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    unpack: Any = forward_ad.unpack_dual
-    return tuple([unpack(v).primal if isinstance(v, torch.Tensor) else v for v in values])

@@ -1,0 +1,1 @@
+"""sparsemax and softmax with limits beside torch.softmax and entmax."""

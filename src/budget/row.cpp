@@ -1,0 +1,319 @@
+#include "budget/row.hpp"
+
+#include <cmath>
+
+#include "budget/exp.hpp"
+#include "budget/largest.hpp"
+#include "budget/root.hpp"
+#include "budget/simplex.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+BudgetRow failed(Status status) { return {.status = static_cast<double>(status)}; }
+
+/// What has to be known of a row before it is solved.
+struct Facts {
+  Lanes bad{}, lower{}, upper{}, size{};         // size: of the finite limits
+  Lanes e{}, count{}, largest = all(-infinity);  // e, count: without masked entries
+
+  void add(const Facts& other) {
+    bad += other.bad;
+    lower += other.lower;
+    upper += other.upper;
+    size += other.size;
+    e += other.e;
+    count += other.count;
+    largest = larger(largest, other.largest);
+  }
+};
+
+template <class T>
+Facts facts_of(const RowOf<T>& row) {
+  const double least = row.kind == Budget::Softmax ? 0 : -infinity;
+  return with_limits(row, [&](const auto& lower, const auto& upper) {
+    return sweep_row<Facts>(row.n, row.threads, [=, y_row = row.y](Index i, auto some, Facts& f) {
+      const Lanes y = load(y_row + i, some, -infinity);
+      const Lanes l = lower.at(i, some);
+      const Lanes u = upper.at(i, some);
+      const LaneMask here = present(some);
+      const auto masked = y == all(-infinity);
+      const Lanes reach = y - l;  // NaN if both are -inf
+      const auto good = (y < all(infinity)) & (u >= l) & (u > all(-infinity)) & (l < all(infinity)) &
+                        (l >= all(least)) & (reach == reach);
+      f.bad += where(here & ~good, all(1), Lanes{});
+      f.lower += here ? l : Lanes{};
+      f.upper += where(here, where(masked, l, u), Lanes{});
+      f.size += here & (l > all(-infinity)) ? magnitude(l) : Lanes{};
+      f.size += here & (u < all(infinity)) ? magnitude(u) : Lanes{};
+      f.e += masked ? Lanes{} : y;
+      f.count += masked ? Lanes{} : all(1);
+      f.largest = larger(f.largest, y);
+    });
+  });
+}
+
+/// Of the numbers that add up to the total, for what rounding makes of their sum.
+template <class T>
+double size_of(const RowOf<T>& row, const Facts& facts) {
+  return std::abs(row.total) + sum(facts.size);
+}
+
+double largest_of(const Lanes& v) { return std::max({v[0], v[1], v[2], v[3]}); }
+
+/// Sums over x as it is written.
+struct Written {
+  Lanes sum{}, size{};
+  LaneMask touching{};
+
+  void add(const Written& other) {
+    sum += other.sum;
+    size += other.size;
+    touching += other.touching;
+  }
+
+  /// The row's state. A level that misses the total must not pass for a solution.
+  [[nodiscard]] BudgetRow state(double total, double base, double level) const {
+    constexpr double tolerance = 1e-6;
+    const double miss = std::abs(detail::sum(sum) - total);
+    if (!(miss <= tolerance * (std::abs(total) + detail::sum(size)))) return failed(Status::NumericalError);
+    const LaneMask& t = touching;
+    return {.base = base, .level = level, .touching = static_cast<double>((t[0] + t[1]) + (t[2] + t[3]))};
+  }
+};
+
+/// x of (B2) for sparsemax, and the row's state.
+template <class T>
+BudgetRow write_sparsemax(const RowOf<T>& row, double base, double level, T* x) {
+  const double size = std::max(std::abs(base + level), std::abs(row.total) / static_cast<double>(row.n));
+  const double near = touching_distance<T> * size;
+  const Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
+    return sweep_row<Written>(row.n, row.threads, [=, y = row.y](Index i, auto some, Written& w) {
+      const Lanes l = lower.at(i, some);
+      const Lanes u = upper.at(i, some);
+      const Lanes v = (load(y + i, some, -infinity) - all(base)) - all(level);
+      const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
+      store(x + i, own, some);
+      w.sum += own;
+      w.size += magnitude(own);
+      w.touching -= present(some) & (smaller(magnitude(v - l), magnitude(v - u)) <= all(near)) & (l < u);
+    });
+  });
+  return written.state(row.total, base, level);
+}
+
+template <class T>
+BudgetRow capped_sparsemax(const RowOf<T>& row, const Facts& facts, T* x, RowScratch& scratch) {
+  const auto search = [&](const T* e, double first) {
+    return with_limits(row, [&](const auto& lower, const auto& upper) {
+      const RowEntries entries{e, lower, upper};
+      RootSearch<Shifted, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
+          entries, row.n, row.total, size_of(row, facts), infinity, scratch, row.threads);
+      return root.find(first);
+    });
+  };
+  constexpr double far = 1e4;
+  constexpr int most_moves = 32;
+  const double first = (row.total - sum(facts.e)) / sum(facts.count);
+  double p = search(row.y, std::isfinite(first) ? first : -largest_of(facts.largest));
+  double base = 0;
+  for (int k = 0; k < most_moves && std::abs(p) > far * std::abs(row.total); ++k) {
+    const double next = base - p;  // beside a large y the level has too few digits
+    if (next == base) break;
+    base = next;
+    for (Index i = 0; i < row.n; ++i) x[i] = static_cast<T>(static_cast<double>(row.y[i]) - base);
+    p = search(x, 0);
+  }
+  if (!std::isfinite(p)) return failed(Status::NumericalError);
+  return write_sparsemax(row, base, -p, x);
+}
+
+/// x = exp(y - shift), at most exp(80); the sum in double.
+template <class T>
+double write_exponentials(const RowOf<T>& row, double shift, T* x) {
+  constexpr Index size = pack_size<T>;
+  constexpr T most = 80;
+  struct Part {
+    double sum = 0;
+  };
+  std::array<Part, most_pieces> parts;
+  const T s = static_cast<T>(shift);
+  const auto one = [&](const T* source, T* target) {
+    const Pack<T> d = load_pack(source) - s;
+    const Pack<T> limit = Pack<T>{} + most;
+    const Pack<T> e = exp_pack<T>(d < limit ? d : limit);
+    std::memcpy(target, &e, sizeof(e));
+  };
+  for_pieces(row.n, row.threads, [&](Index begin, Index end, Index piece) {
+    Lanes sums{};
+    Index i = begin;
+    for (; i + size <= end; i += size) {
+      one(row.y + i, x + i);
+      for (Index k = 0; k < size; k += lanes) sums += load(x + i + k, Full{});
+    }
+    if (i < end) {
+      std::array<T, static_cast<std::size_t>(size)> rest{};
+      rest.fill(-std::numeric_limits<T>::infinity());
+      std::copy(row.y + i, row.y + end, rest.begin());
+      one(rest.data(), rest.data());
+      std::copy_n(rest.begin(), end - i, x + i);
+      for (const T e : rest) sums[0] += static_cast<double>(e);
+    }
+    parts[static_cast<std::size_t>(piece)].sum = sum(sums);
+  });
+  double total = 0;
+  for (Index piece = 0; piece < Pieces(row.n).count; ++piece)
+    total += parts[static_cast<std::size_t>(piece)].sum;
+  return total;
+}
+
+/// x of (B2) for softmax from x = exp(y - shift), and the row's state.
+template <class T>
+BudgetRow write_softmax(const RowOf<T>& row, double shift, double p, T* x) {
+  constexpr double near = touching_distance<T>;
+  const Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
+    return sweep_row<Written>(row.n, row.threads, [=](Index i, auto some, Written& w) {
+      const Lanes l = lower.at(i, some);
+      const Lanes u = upper.at(i, some);
+      const Lanes v = load(x + i, some) * p;
+      const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
+      store(x + i, own, some);
+      w.sum += own;
+      w.size += magnitude(own);
+      const auto at_lower = (v > Lanes{}) & (magnitude(v - l) <= near * l);
+      const auto at_upper = (u < all(infinity)) & (magnitude(v - u) <= near * u);
+      w.touching -= present(some) & (at_lower | at_upper) & (l < u);
+    });
+  });
+  return written.state(row.total, shift, -std::log(p));
+}
+
+/// The same without limits in the way.
+template <class T>
+BudgetRow write_plain_softmax(const RowOf<T>& row, double shift, double p, T* x) {
+  const T factor = static_cast<T>(p);
+  for_pieces(row.n, row.threads, [&](Index begin, Index end, Index /*piece*/) {
+    for (Index i = begin; i < end; ++i) x[i] *= factor;
+  });
+  return {.base = shift, .level = -std::log(p)};
+}
+
+/// The largest y that `p` does not hold at its upper limit.
+template <class T>
+double largest_below(const RowOf<T>& row, const T* e, double p) {
+  double largest = -infinity;
+  for (Index i = 0; i < row.n; ++i)
+    if (static_cast<double>(e[i]) * p < row.upper_at(i))
+      largest = std::max(largest, static_cast<double>(row.y[i]));
+  return largest;
+}
+
+template <class T>
+BudgetRow capped_softmax(const RowOf<T>& row, double shift, double size, T* x, RowScratch& scratch) {
+  constexpr double reach = 1e15;  // beyond, what is left of the row has too few digits, or none
+  for (;;) {
+    const double e = write_exponentials(row, shift, x);
+    double p = 0;
+    double known = 0;
+    with_limits(row, [&](const auto& lower, const auto& upper) {
+      const RowEntries entries{static_cast<const T*>(x), lower, upper};
+      RootSearch<Scaled, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
+          entries, row.n, row.total, size, reach * row.total, scratch, row.threads);
+      p = root.find(row.total / e);
+      known = root.lower_end();
+    });
+    if (p <= reach * row.total) return write_softmax(row, shift, p, x);
+    const double next = largest_below(row, x, known);
+    if (!(next < shift)) return failed(Status::NumericalError);
+    if (next == -infinity) return write_softmax(row, shift, known, x);  // all that moves is at its limit
+    shift = next;
+  }
+}
+
+template <class T>
+Status checked(const RowOf<T>& row, const Facts& facts) {
+  constexpr double rounding = 4 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  if (sum(facts.bad) > 0) return Status::InvalidData;
+  const double lower = sum(facts.lower);
+  const double upper = sum(facts.upper);
+  const double margin = rounding * size_of(row, facts);
+  const auto above = [&](double a, double b) { return a - b > margin; };
+  if (above(lower, row.total) || (upper < infinity && above(row.total, upper)))
+    return Status::PrimalInfeasible;
+  return Status::Solved;
+}
+
+/// x at the lower limits, which use up the total.
+template <class T>
+BudgetRow at_lower(const RowOf<T>& row, double largest, T* x) {
+  for (Index i = 0; i < row.n; ++i) x[i] = static_cast<T>(row.lower_at(i));
+  if (largest == -infinity) return {};
+  // A level at which no entry leaves its limit; for softmax there is none below infinity if the limit is 0.
+  double level = row.kind == Budget::Softmax ? infinity : -infinity;
+  for (Index i = 0; i < row.n && row.kind == Budget::Sparsemax; ++i)
+    level = std::max(level, static_cast<double>(row.y[i]) - largest - row.lower_at(i));
+  return {.base = largest, .level = level};
+}
+
+/// No limit but the lower one, the same for all entries, can hold an entry.
+template <class T>
+bool is_plain(const RowOf<T>& row) {
+  if (row.lower.data != nullptr || row.upper.data != nullptr) return false;
+  const auto l = static_cast<double>(row.lower.value);
+  const auto u = static_cast<double>(row.upper.value);
+  if (!(l > -infinity) || !(u >= l)) return false;
+  if (row.kind == Budget::Softmax && l != 0) return false;
+  return u >= row.total - static_cast<double>(row.n - 1) * l;
+}
+
+template <class T>
+BudgetRow plain_sparsemax(const RowOf<T>& row, T* x) {
+  const auto l = static_cast<double>(row.lower.value);
+  const double total = row.total - static_cast<double>(row.n) * l;
+  const SimplexLevel found = simplex_level(row.y, row.n, total, x, row.threads);
+  if (!found.valid) return failed(Status::InvalidData);
+  if (found.masked) return failed(Status::PrimalInfeasible);
+  return write_sparsemax(row, found.base, found.level - l, x);
+}
+
+template <class T>
+BudgetRow plain_softmax(const RowOf<T>& row, T* x) {
+  const double largest = largest_valid(row.y, row.n, row.threads);
+  if (std::isnan(largest)) return failed(Status::InvalidData);
+  if (largest == -infinity) return failed(Status::PrimalInfeasible);
+  const double e = write_exponentials(row, largest, x);
+  return write_plain_softmax(row, largest, row.total / e, x);
+}
+
+template <class T>
+BudgetRow capped_row(const RowOf<T>& row, T* x, RowScratch& scratch) {
+  const Facts facts = facts_of(row);
+  const Status status = checked(row, facts);
+  if (status != Status::Solved) return failed(status);
+  const double largest = largest_of(facts.largest);
+  const double spare = row.total - sum(facts.lower);
+  const bool none = spare <= std::numeric_limits<double>::epsilon() * size_of(row, facts);
+  if (largest == -infinity || none) return at_lower(row, largest, x);
+  return row.kind == Budget::Sparsemax ? capped_sparsemax(row, facts, x, scratch)
+                                       : capped_softmax(row, largest, size_of(row, facts), x, scratch);
+}
+
+}  // namespace
+
+template <class T>
+BudgetRow solve_row(const RowOf<T>& row, T* x, RowScratch& scratch) {
+  if (!std::isfinite(row.total)) return failed(Status::InvalidData);
+  if (row.n == 0) return row.total == 0 ? BudgetRow{} : failed(Status::PrimalInfeasible);
+  const bool plain =
+      is_plain(row) && row.total > static_cast<double>(row.n) * static_cast<double>(row.lower.value);
+  if (!plain) return capped_row(row, x, scratch);
+  return row.kind == Budget::Sparsemax ? plain_sparsemax(row, x) : plain_softmax(row, x);
+}
+
+template BudgetRow solve_row(const RowOf<float>&, float*, RowScratch&);
+template BudgetRow solve_row(const RowOf<double>&, double*, RowScratch&);
+
+}  // namespace altdiff::detail
