@@ -2,12 +2,15 @@
 
     minimise 1/2 x'Px + q'x   subject to   G x <= h,  A x = b,  lb <= x <= ub
 
-`solve_qp` takes NumPy arrays and scipy.sparse matrices; `read_qp` reads problems from files; `altdiff.torch`
-holds the PyTorch layers, `altdiff.compat` drop-ins for those of other libraries.
+`solve_qp` takes NumPy arrays and scipy.sparse matrices, `solve_convex` other smooth convex objectives;
+`read_qp` reads problems from files; `altdiff.torch` holds the PyTorch layers, `altdiff.compat` drop-ins for
+those of other libraries.
 """
 
+from altdiff._convex import ConvexGradient, ConvexSolution, solve_convex
 from altdiff._errors import SolveError
 from altdiff._native import core as _core
+from altdiff._objectives import Linear, LogSumExp, Objective, Quadratic, Separable
 from altdiff._paper import Entropy, alternating_differentiation
 from altdiff._readers import QuadraticProgram, read_qp
 from altdiff._solution import Gradient, Solution, Tangent
@@ -17,9 +20,16 @@ from altdiff._status import Status
 __version__: str = _core.build_info()["version"]
 
 __all__ = [
+    "ConvexGradient",
+    "ConvexSolution",
     "Entropy",
     "Gradient",
+    "Linear",
+    "LogSumExp",
+    "Objective",
+    "Quadratic",
     "QuadraticProgram",
+    "Separable",
     "Solution",
     "SolveError",
     "Status",
@@ -27,5 +37,6 @@ __all__ = [
     "__version__",
     "alternating_differentiation",
     "read_qp",
+    "solve_convex",
     "solve_qp",
 ]

@@ -63,7 +63,7 @@ def solve_qp(
     that are not solved: "raise" a SolveError, "nan" for values and gradients, or "zero" gradients and the
     last iterate.
     """
-    _check_policy(on_failure)
+    check_policy(on_failure)
     if torch.compiler.is_compiling():
         return Solution(*in_graph(encode(on_failure, settings), (P, q, G, h, A, b, lb, ub)))
     call = Call(native_settings(settings), on_failure, settings)
@@ -78,7 +78,7 @@ class QPLayer(torch.nn.Module):
 
     def __init__(self, on_failure: str = "raise", **settings: Unpack[Settings]) -> None:
         super().__init__()
-        _check_policy(on_failure)
+        check_policy(on_failure)
         self.on_failure = on_failure
         self.settings = settings
         self._checked: tuple[tuple[str, dict[str, Any]], Call] | None = None
@@ -138,6 +138,6 @@ class QPLayer(torch.nn.Module):
         return ", ".join(f"{name}={value!r}" for name, value in options.items())
 
 
-def _check_policy(on_failure: str) -> None:
+def check_policy(on_failure: str) -> None:
     if on_failure not in POLICIES:
         raise ValueError(f"on_failure must be one of {', '.join(POLICIES)}, got {on_failure!r}")
