@@ -6,6 +6,7 @@
 #include <altdiff/objective.hpp>
 #include <altdiff/problem.hpp>
 #include <altdiff/settings.hpp>
+#include <altdiff/smooth.hpp>
 #include <altdiff/solution.hpp>
 #include <altdiff/solve.hpp>
 #include <altdiff/version.hpp>

@@ -34,7 +34,8 @@ struct KktWorkspace {
 void solve_kkt(const ConstraintSpace& space, std::span<const DualState* const> states, Block a, Block c_E,
                Block c_I, KktWorkspace& workspace);
 
-/// The products that residuals are made of, for columns with the matrices of one instance.
+/// The products that residuals are made of, for columns with the matrices of one instance; without a space its
+/// P is symmetric.
 struct Products {
   DenseMatrix Px{}, Ax{}, Gx{}, Aty{}, Gtz{};
 

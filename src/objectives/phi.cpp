@@ -1,0 +1,89 @@
+#include "objectives/phi.hpp"
+
+#include <limits>
+
+namespace altdiff::detail {
+
+namespace {
+
+using Array = Eigen::ArrayXd;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// log(1 + e^t) without overflow.
+void softplus(const Phi::Numbers& t, Array& value, Array& first, Array& second) {
+  const Array e = (-t.abs()).exp();
+  value = t.max(0.0) + e.log1p();
+  first = (t >= 0).select(1 / (1 + e), e / (1 + e));
+  second = e / (1 + e).square();
+}
+
+void entropy(const Phi::Numbers& t, Array& value, Array& first, Array& second) {
+  first = t.log();  // NaN outside the domain
+  value = (t == 0).select(0.0, t * first);
+  first += 1;
+  second = 1 / t;
+}
+
+void binary_entropy(const Phi::Numbers& t, Array& value, Array& first, Array& second) {
+  const Array a = t.log();
+  const Array b = (-t).log1p();
+  value = (t == 0 || t == 1).select(0.0, t * a + (1 - t) * b);
+  first = a - b;
+  second = 1 / (t * (1 - t));
+}
+
+void power_of(double power, const Phi::Numbers& t, Array& value, Array& first, Array& second) {
+  const Array size = t.abs();
+  second = power == 2 ? Array::Constant(t.size(), 2.0) : Array(power * (power - 1) * size.pow(power - 2));
+  first = power == 2 ? Array(2 * t) : Array(power * size.pow(power - 1) * t.sign());
+  value = size.pow(power);
+}
+
+}  // namespace
+
+void Phi::evaluate(const Numbers& t, Array& value, Array& first, Array& second) const {
+  switch (kind) {
+    case TermKind::Entropy:
+      return entropy(t, value, first, second);
+    case TermKind::NegativeLog:
+      value = -t.log();
+      first = -1 / t;
+      second = first.square();
+      return;
+    case TermKind::Softplus:
+      return softplus(t, value, first, second);
+    case TermKind::Exp:
+      value = first = second = t.exp();
+      return;
+    case TermKind::PseudoHuber:
+      second = (1 + t.square()).sqrt();
+      first = t / second;
+      value = t * first / (1 + 1 / second);  // without the difference of two numbers near one
+      second = 1 / second.cube();
+      return;
+    case TermKind::Power:
+      return power_of(power, t, value, first, second);
+    case TermKind::BinaryEntropy:
+      return binary_entropy(t, value, first, second);
+    default:
+      value = t.square() / 2;
+      first = t;
+      second = Array::Ones(t.size());
+  }
+}
+
+double Phi::lower() const {
+  const bool bounded =
+      kind == TermKind::Entropy || kind == TermKind::NegativeLog || kind == TermKind::BinaryEntropy;
+  return bounded ? 0 : -infinity;
+}
+
+double Phi::upper() const { return kind == TermKind::BinaryEntropy ? 1 : infinity; }
+
+double Phi::inside() const {
+  if (kind == TermKind::BinaryEntropy) return 0.5;
+  return lower() == 0 ? 1 : 0;
+}
+
+}  // namespace altdiff::detail

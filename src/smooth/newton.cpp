@@ -1,0 +1,263 @@
+#include "smooth/newton.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "batch/linearisation.hpp"
+#include "linalg/norms.hpp"
+#include "linalg/parallel_for.hpp"
+#include "linalg/threads.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double armijo = 1e-4;
+constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
+constexpr double exact = 1e-13;          // a residual that a step could hardly lower
+constexpr double same_hessian = 1e-9;    // relative change that leaves derivatives as they are
+constexpr double of_quadratic = 1e-9;    // tolerance of the quadratic programs
+constexpr int most_steps = 500;
+constexpr int most_halvings = 100;
+constexpr int patience = 4;        // steps without a smaller residual, once it is below tolerance
+constexpr int long_patience = 60;  // and before
+constexpr Index most_chunks = 32;
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+/// The sum of what is above zero.
+template <class Expression>
+double excess(const Eigen::MatrixBase<Expression>& v) {
+  return v.derived().cwiseMax(0.0).sum();
+}
+
+}  // namespace
+
+Newton::Newton(const SmoothProgram& program, const Settings& settings, const PointBlock& initial)
+    : equivalent(std::make_shared<EquivalentProgram>(program.constraints)),
+      status(at(program.constraints.size), Status::InvalidData),
+      steps(at(program.constraints.size), 0),
+      value(Vector::Constant(program.constraints.size, nan)),
+      residuals(at(program.constraints.size), {.primal = nan, .dual = nan, .gap = nan}),
+      program_(program),
+      settings_(settings),
+      initial_(initial),
+      evaluate_(program, settings.num_threads),
+      n_(program.constraints.n),
+      m_(program.constraints.m),
+      p_(program.constraints.p),
+      size_(program.constraints.size),
+      trial_(DenseMatrix::Zero(n_, size_)),
+      d_(trial_),
+      gradient_(trial_),
+      diagonal_(trial_),
+      trial_value_(Vector::Zero(size_)),
+      progress_(at(size_)),
+      products_(at(std::min(most_chunks, size_)), Products(n_, m_, p_, 1)) {
+  point = {.x = DenseMatrix::Constant(n_, size_, nan),
+           .y = DenseMatrix::Constant(p_, size_, nan),
+           .z = DenseMatrix::Constant(m_, size_, nan),
+           .z_box = DenseMatrix::Constant(n_, size_, nan)};
+}
+
+std::vector<Index> Newton::in_state(const std::vector<Index>& among, State a, State b) const {
+  std::vector<Index> found;
+  for (const Index i : among)
+    if (progress_[at(i)].state == a || progress_[at(i)].state == b) found.push_back(i);
+  return found;
+}
+
+double Newton::seconds_left() const {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+  return settings_.time_limit - elapsed.count();
+}
+
+void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
+  for (const Index i : wanted) {
+    progress_[at(i)] = {.state = State::First, .best = infinity};
+    trial_.col(i) = start.col(i);
+    point.y.col(i).setZero();
+    point.z.col(i).setZero();
+    point.z_box.col(i).setZero();
+  }
+  std::vector<Index> waiting = wanted;
+  while (!waiting.empty()) {
+    if (settings_.poll) settings_.poll();
+    evaluate_(waiting, trial_,
+              {.value = trial_value_, .gradient = gradient_, .hessians = equivalent->hessians.data()});
+    const auto count = static_cast<Index>(waiting.size());
+    const auto chunks = std::min(count, static_cast<Index>(products_.size()));
+    parallel_for(chunks, threads_for(settings_.num_threads, count * n_ * (n_ + m_ + p_)), [&](Index chunk) {
+      for (Index k = chunk; k < count; k += chunks) judge(waiting[at(k)], products_[at(chunk)]);
+    });
+    if (seconds_left() <= 0)
+      for (const Index i : in_state(wanted, State::Trial, State::Stepping)) end(i, Status::TimeLimit);
+    const std::vector<Index> stepping = in_state(wanted, State::Stepping, State::Stepping);
+    if (!stepping.empty()) step(stepping);
+    waiting = in_state(wanted, State::Trial, State::First);
+  }
+}
+
+/// How far x is from satisfying the constraints, summed.
+double Newton::violation(Index i, const Products& products) const {
+  const Instance instance = instance_of(equivalent->program, i);
+  const VectorsView data = instance.vectors();
+  const auto x = trial_.col(i);
+  double sum = (products.Ax - data.b).cwiseAbs().sum();
+  for (Index r = 0; r < m_; ++r) sum += std::max(0.0, products.Gx(r, 0) - data.h[r]);
+  if (data.lb.size() > 0) sum += excess(data.lb - x);
+  if (data.ub.size() > 0) sum += excess(x - data.ub);
+  return sum;
+}
+
+/// f is known at the trial point: go there, or try again closer by.
+void Newton::judge(Index i, Products& products) {
+  Progress& now = progress_[at(i)];
+  const double f = trial_value_[i];
+  if (!std::isfinite(f) || !gradient_.col(i).allFinite() ||
+      !Eigen::Map<const Vector>(equivalent->hessian(i), n_ * n_).allFinite()) {
+    if (now.state == State::First) return end(i, Status::InvalidData);
+    return reject(i);
+  }
+  const Instance instance = instance_of(equivalent->program, i);
+  products.compute(instance, 0, trial_.col(i), point.y.col(i), point.z.col(i));
+  equivalent->q.col(i) = gradient_.col(i) - products.Px;
+  const double far = violation(i, products);
+  const double merit = f + now.nu * far;
+  const double before = now.value + now.nu * now.violation;
+  const bool descends = merit <= before + armijo * now.length * now.slope + now.noise ||
+                        (-now.slope <= 1e3 * now.noise && merit <= before + 1e3 * now.noise);
+  if (now.state == State::Trial && !descends) {
+    // The minimum of the parabola through what is known.
+    const double bend = merit - before - now.length * now.slope;
+    const double best = -0.5 * now.slope * now.length * now.length / bend;
+    now.length = std::clamp(best, 0.1 * now.length, 0.5 * now.length);
+    return reject(i);
+  }
+  const bool first = now.state == State::First;
+  now.value = f;
+  now.violation = far;
+  now.noise = rounding_of_f * (std::abs(f) + gradient_.col(i).cwiseProduct(trial_.col(i)).cwiseAbs().sum());
+  point.x.col(i) = trial_.col(i);
+  value[i] = f;
+  now.state = State::Stepping;
+  if (first) return;
+  const double largest = norm(Eigen::Map<const Vector>(equivalent->hessian(i), n_ * n_));
+  accept(i, relative_residuals(
+                instance.vectors(),
+                {.x = trial_.col(i), .y = point.y.col(i), .z = point.z.col(i), .z_box = point.z_box.col(i)},
+                products.column(0), largest));
+}
+
+void Newton::reject(Index i) {
+  Progress& now = progress_[at(i)];
+  if (!std::isfinite(trial_value_[i])) now.length *= 0.3;
+  if (now.along_ray || ++now.halvings > most_halvings || now.length < 1e-300) {
+    trial_.col(i) = point.x.col(i);
+    return end(i, residuals[at(i)].below(settings_.tolerance) ? Status::Solved : Status::NumericalError);
+  }
+  trial_.col(i) = point.x.col(i) + now.length * d_.col(i);
+}
+
+/// Whether the Hessian of the last quadratic program still is that of f.
+bool Newton::unchanged_hessian(Index i) const {
+  const Eigen::Map<const DenseMatrix> H(equivalent->hessian(i), n_, n_);
+  const double largest = norm(diagonal_.col(i));
+  for (Index j = 0; j < n_; ++j)
+    if (std::abs(H(j, j) - diagonal_(j, i)) > same_hessian * (std::abs(H(j, j)) + rounding_of_f * largest))
+      return false;
+  return true;
+}
+
+/// At a new point: is it the solution?
+void Newton::accept(Index i, const Residuals& now) {
+  Progress& progress = progress_[at(i)];
+  residuals[at(i)] = now;
+  ++steps[at(i)];
+  const bool whole = progress.length == 1 && !progress.along_ray;
+  const double error = now.worst();
+  progress.idle = error < 0.5 * progress.best ? 0 : progress.idle + 1;
+  progress.best = std::min(progress.best, error);
+  const bool good = whole && now.below(settings_.tolerance);
+  if (good && unchanged_hessian(i) && (error <= exact || progress.idle >= 2)) return end(i, Status::Solved);
+  if (good && progress.idle >= patience) return end(i, Status::Solved);
+  if (progress.idle >= long_patience) return end(i, Status::NumericalError);
+  if (steps[at(i)] >= std::min<std::int64_t>(settings_.max_iterations, most_steps))
+    end(i, Status::MaxIterations);
+}
+
+void Newton::end(Index i, Status why) {
+  progress_[at(i)].state = State::Done;
+  status[at(i)] = why;
+}
+
+/// The quadratic programs of all instances that want a step.
+void Newton::step(const std::vector<Index>& instances) {
+  const Subset subset(equivalent->program, instances);
+  Settings settings = settings_;
+  settings.tolerance = std::min(of_quadratic, settings_.tolerance);
+  settings.max_iterations = Settings{}.max_iterations;
+  settings.method = Method::Auto;
+  settings.finish = true;
+  settings.time_limit = std::max(seconds_left(), 1e-9);
+  settings.log = {};
+  PointBlock start;
+  if (!last_instances.empty()) {
+    start = {.x = point.x(Eigen::all, instances),
+             .y = point.y(Eigen::all, instances),
+             .z = point.z(Eigen::all, instances),
+             .z_box = point.z_box(Eigen::all, instances)};
+  } else if (initial_.x.size() > 0) {
+    start = {.x = initial_.x(Eigen::all, instances),
+             .y = initial_.y(Eigen::all, instances),
+             .z = initial_.z(Eigen::all, instances),
+             .z_box = initial_.z_box(Eigen::all, instances)};
+  }
+  last = solve(subset.program, settings, start);
+  last_instances = instances;
+  for (std::size_t k = 0; k < instances.size(); ++k) use_step(instances[k], static_cast<Index>(k), last);
+}
+
+/// Towards the solution of the quadratic program, as far as the domain allows.
+void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
+  Progress& now = progress_[at(i)];
+  const Status found = solved.status[at(k)];
+  const bool proof = found == Status::PrimalInfeasible;
+  if (proof || !solved.point.x.col(k).allFinite()) {
+    if (proof) {
+      point.x.col(i).setConstant(nan);
+      point.y.col(i) = solved.point.y.col(k);
+      point.z.col(i) = solved.point.z.col(k);
+      point.z_box.col(i) = solved.point.z_box.col(k);
+      value[i] = infinity;
+    }
+    return end(i, found);
+  }
+  now.along_ray = found == Status::DualInfeasible;
+  if (now.along_ray) {
+    d_.col(i) = solved.point.x.col(k);
+    return end(i, found);
+  }
+  d_.col(i) = solved.point.x.col(k) - point.x.col(i);
+  point.y.col(i) = solved.point.y.col(k);
+  point.z.col(i) = solved.point.z.col(k);
+  point.z_box.col(i) = solved.point.z_box.col(k);
+  const double largest = std::max({norm(point.y.col(i)), norm(point.z.col(i)), norm(point.z_box.col(i))});
+  now.nu = std::max(now.nu, 1.1 * largest);
+  now.slope = std::min(0.0, gradient_.col(i).dot(d_.col(i)) - now.nu * now.violation);
+  now.length = 1;
+  now.halvings = 0;
+  for (const InstanceTerm& term : evaluate_.terms(i)) {
+    InstanceTerm::Workspace workspace;
+    now.length = term.largest_step(point.x.col(i), d_.col(i), now.length, workspace);
+  }
+  diagonal_.col(i) = Eigen::Map<const DenseMatrix>(equivalent->hessian(i), n_, n_).diagonal();
+  trial_.col(i) = point.x.col(i) + now.length * d_.col(i);
+  if (now.length == 1) trial_.col(i) = solved.point.x.col(k);
+  now.state = State::Trial;
+}
+
+}  // namespace altdiff::detail
