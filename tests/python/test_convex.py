@@ -50,8 +50,8 @@ def test_the_gradient_of_every_number_is_that_of_central_differences(name: str) 
     values = {**example(name).numbers, **binding_constraints()}
     solution = solved(name, values)
     assert solution.status is Status.SOLVED
-    assert not solution.degenerate
-    assert np.abs(solution.z).max() > 1e-4
+    assert solution.margin > 1e-4  # differences do not step over a kink
+    assert solution.z.max() > 0
     for field, value in values.items():
         gradient = gradient_of(solution, field, values)
         assert gradient.shape == np.shape(value)
@@ -88,7 +88,7 @@ def test_a_batch_of_shared_and_own_numbers_is_a_loop_over_its_instances(name: st
     own = [field for i, field in enumerate(values) if i % 2 == 0 and field != "P" and np.ndim(values[field]) > 0]
     for field in own:
         shape = np.shape(values[field])
-        values[field] = values[field] * (1.0 + 0.02 * rng.uniform(-1, 1, size=(2, 3, *shape)))
+        values[field] = values[field] * (1.0 + 0.002 * rng.uniform(-1, 1, size=(2, 3, *shape)))
     whole = solved(name, values)
     assert whole.x.shape == (2, 3, N)
     assert (whole.status == Status.SOLVED).all()

@@ -11,7 +11,7 @@ from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._layer import Solved
 from altdiff._settings import native_settings
 from altdiff.torch._convex_function import ConvexCall, call_convex
-from altdiff.torch._convex_objective import Options, bind
+from altdiff.torch._convex_objective import Options, bind, check_objective
 from altdiff.torch._function import Call
 from altdiff.torch._outputs import REPORT
 from altdiff.torch._qp import Solution, check_policy
@@ -62,8 +62,7 @@ class ConvexLayer(torch.nn.Module):
         self._options = make_options(ranks, n, domain)
         self._last: torch.Tensor | None = None
         native_settings(settings)
-        if not callable(objective):
-            bind(objective, (), self._options)
+        check_objective(objective, self._options)
 
     def forward(
         self,
@@ -133,6 +132,7 @@ def solve_convex(
     """What `ConvexLayer(objective, ...).solve(*theta, ...)` returns."""
     check_policy(on_failure)
     options = make_options(ranks, n, domain)
+    check_objective(objective, options)
     fields = (G, h, A, b, lb, ub)
     return _solution(
         _outputs(objective, theta, fields, initial, options, on_failure, settings, len(DIFFERENTIABLE))

@@ -84,6 +84,18 @@ class builder:  # noqa: N801
         self.make = make
 
 
+def check_objective(objective: Any, options: Options) -> None:
+    """What can be said of an objective before there are arguments."""
+    built_in = isinstance(objective, (Objective, builder)) or _is_class(objective)
+    if built_in and options != Options():
+        raise TypeError("ranks, n and domain are for functions of your own: a built-in objective knows them")
+    if not built_in and not isinstance(objective, elementwise) and not callable(objective):
+        raise TypeError(
+            "objective must be a built-in objective or its class, builder(...), elementwise(...), a module, "
+            f"or a function f(x, *theta), got {type(objective).__name__}"
+        )
+
+
 def bind(objective: Any, theta: tuple[Any, ...], options: Options) -> Bound:
     """The objective with the arguments of one call."""
     if isinstance(objective, Objective):
@@ -107,12 +119,7 @@ def bind(objective: Any, theta: tuple[Any, ...], options: Options) -> Bound:
         return Bound(smooth, numbers, None, labels if objective.M is None else ("M", *labels), options)
     if isinstance(objective, torch.nn.Module):
         return _of_module(objective, theta, labels, options)
-    if callable(objective):
-        return Bound(Own(objective, _ranks(theta, options)), theta, None, labels, options)
-    raise TypeError(
-        "objective must be a built-in objective or its class, builder(...), elementwise(...), a module, "
-        f"or a function f(x, *theta), got {type(objective).__name__}"
-    )
+    return Bound(Own(objective, _ranks(theta, options)), theta, None, labels, options)
 
 
 def _is_class(objective: Any) -> bool:
@@ -120,8 +127,6 @@ def _is_class(objective: Any) -> bool:
 
 
 def _built_in(objective: Objective, options: Options) -> Bound:
-    if options != Options():
-        raise TypeError("ranks, n and domain are for functions of your own: a built-in objective knows them")
     terms = objective.terms
     numbers = tuple(value for term in terms for value in term.numbers.values() if value is not None)
     named = [

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+from torch.autograd import forward_ad
 from torch.func import grad, grad_and_value, jacfwd, jacrev, vmap
 
 from altdiff.torch import _phi
@@ -227,8 +228,8 @@ class Own:
         return self._batched(grad(self._scalar), x, theta)
 
     def hessian(self, x: Tensor, theta: Sequence[Tensor]) -> Tensor:
-        """By forward over reverse mode, symmetric."""
-        return _symmetric(self._batched(jacfwd(grad(self._scalar)), x, theta))
+        """The derivative of the gradient, symmetric."""
+        return _symmetric(self._differentiated(grad(self._scalar), x, theta))
 
     def all(self, x: Tensor, theta: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """The value and the gradient are by-products of the Hessian."""
@@ -237,11 +238,19 @@ class Own:
             g, f = grad_and_value(self._scalar)(point, *own)
             return g, (f, g)
 
-        try:
-            H, (f, g) = self._batched(jacfwd(gradient, has_aux=True), x, theta)
-        except NotImplementedError:  # an operation without forward mode
-            H, (f, g) = self._batched(jacrev(gradient, has_aux=True), x, theta)
+        H, (f, g) = self._differentiated(gradient, x, theta, has_aux=True)
         return f, g, _symmetric(H)
+
+    def _differentiated(
+        self, function: Callable[..., Any], x: Tensor, theta: Sequence[Tensor], has_aux: bool = False
+    ) -> Any:
+        """The Jacobian, by forward mode if it can be had: levels of it do not nest, nor has every operation one."""
+        if forward_ad._current_level < 0:
+            try:
+                return self._batched(jacfwd(function, has_aux=has_aux), x, theta)
+            except NotImplementedError:
+                pass
+        return self._batched(jacrev(function, has_aux=has_aux), x, theta)
 
     def _scalar(self, x: Tensor, *theta: Tensor) -> Tensor:
         f = self._f(x, *theta)

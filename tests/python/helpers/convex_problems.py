@@ -62,21 +62,22 @@ EXAMPLES = ("quadratic", "log-sum-exp", *_KINDS, *(f"{kind} with a map" for kind
 
 
 def binding_constraints(seed: int = 0) -> dict[str, Array]:
-    """One equality, inequalities and bounds around a point between 0.1 and 0.9, some of them tight."""
+    """One equality, two strips of which one side binds as a rule, and bounds, around a point of (0, 1)."""
     rng = np.random.default_rng([seed, 99])
     inside = rng.uniform(0.3, 0.6, size=N)
-    A, G = rng.normal(size=(1, N)), rng.normal(size=(2, N))
+    A, strips = rng.normal(size=(1, N)), rng.normal(size=(2, N))
+    G = np.concatenate([strips, -strips])
     return {
         "G": G,
-        "h": G @ inside + np.array([0.02, 0.3]),
+        "h": G @ inside + np.array([0.01, 0.02, 0.02, 0.03]),
         "A": A,
         "b": A @ inside,
-        "lb": inside - rng.uniform(0.05, 0.2, size=N),
-        "ub": inside + rng.uniform(0.05, 0.2, size=N),
+        "lb": inside - rng.uniform(0.1, 0.25, size=N),
+        "ub": inside + rng.uniform(0.1, 0.25, size=N),
     }
 
 
 def parted(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The objective's numbers, and the constraints."""
-    names = ("G", "h", "A", "b", "lb", "ub")
-    return {k: v for k, v in values.items() if k not in names}, {k: v for k, v in values.items() if k in names}
+    constraints = {name: values[name] for name in ("G", "h", "A", "b", "lb", "ub") if name in values}
+    return {name: value for name, value in values.items() if name not in constraints}, constraints
