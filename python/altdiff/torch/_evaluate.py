@@ -49,12 +49,13 @@ class Evaluator:
     def __call__(
         self, instances: NDArray[np.int64], x: Array, value: Array, gradient: Array, hessian: Array
     ) -> None:
-        """Writes values, gradients, and Hessians or, of a function that has no other entries, their diagonals."""
+        """Writes values, gradients, and Hessians, of which an elementwise function has the diagonal only."""
         with torch.no_grad():
             points = torch.from_numpy(x.copy())
             theta = rows_of(self._layout, self._flat, torch.from_numpy(instances.copy()))
             f, g, H = self._smooth.all(points, theta)
-            value[...], gradient[...], hessian[...] = self._inside(points, f).numpy(), g.numpy(), H.numpy()
+            for target, answer in ((value, self._inside(points, f)), (gradient, g), (hessian, H)):
+                target[...] = answer.numpy(force=True)  # forced: torch has zeros that take no memory
 
     def values(self, x: Tensor) -> Tensor:
         """f of every instance, not finite outside the domain."""

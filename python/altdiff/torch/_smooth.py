@@ -10,8 +10,8 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from torch.autograd import forward_ad
-from torch.func import grad, grad_and_value, jacfwd, jacrev, vmap
+from torch.func import grad, grad_and_value, jacrev, vmap
+from torch.utils._pytree import tree_map
 
 from altdiff.torch import _phi
 
@@ -228,8 +228,8 @@ class Own:
         return self._batched(grad(self._scalar), x, theta)
 
     def hessian(self, x: Tensor, theta: Sequence[Tensor]) -> Tensor:
-        """The derivative of the gradient, symmetric."""
-        return _symmetric(self._differentiated(grad(self._scalar), x, theta))
+        """By reverse over reverse mode, which is faster here than forward over reverse; symmetric."""
+        return _symmetric(self._batched(jacrev(grad(self._scalar)), x, theta))
 
     def all(self, x: Tensor, theta: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """The value and the gradient are by-products of the Hessian."""
@@ -238,19 +238,8 @@ class Own:
             g, f = grad_and_value(self._scalar)(point, *own)
             return g, (f, g)
 
-        H, (f, g) = self._differentiated(gradient, x, theta, has_aux=True)
+        H, (f, g) = self._batched(jacrev(gradient, has_aux=True), x, theta)
         return f, g, _symmetric(H)
-
-    def _differentiated(
-        self, function: Callable[..., Any], x: Tensor, theta: Sequence[Tensor], has_aux: bool = False
-    ) -> Any:
-        """The Jacobian, by forward mode if it can be had: levels of it do not nest, nor has every operation one."""
-        if forward_ad._current_level < 0:
-            try:
-                return self._batched(jacfwd(function, has_aux=has_aux), x, theta)
-            except NotImplementedError:
-                pass
-        return self._batched(jacrev(function, has_aux=has_aux), x, theta)
 
     def _scalar(self, x: Tensor, *theta: Tensor) -> Tensor:
         f = self._f(x, *theta)
@@ -269,11 +258,16 @@ class Own:
         batch = x.shape[:-1]
         if not batch:
             return function(x, *theta)
+        count = math.prod(batch)
         places, flat = [], []
         for value, rank in zip(theta, self.ranks, strict=True):
             shared = value.dim() == rank
             places.append(None if shared else 0)
             own = value.shape[value.dim() - rank :]
-            flat.append(value if shared else value.expand(*batch, *own).reshape(math.prod(batch), *own))
-        results = vmap(function, in_dims=(0, *places))(x.reshape(math.prod(batch), x.shape[-1]), *flat)
-        return torch.utils._pytree.tree_map(lambda r: r.reshape(*batch, *r.shape[1:]), results)
+            flat.append(value if shared else value.expand(*batch, *own).reshape(count, *own))
+        points = x.reshape(count, x.shape[-1])
+        if count == 1:  # without vmap, which takes longer than a small f
+            alone = function(points[0], *(v if d is None else v[0] for v, d in zip(flat, places, strict=True)))
+            return tree_map(lambda r: r.reshape(*batch, *r.shape), alone)
+        results = vmap(function, in_dims=(0, *places))(points, *flat)
+        return tree_map(lambda r: r.reshape(*batch, *r.shape[1:]), results)
