@@ -54,21 +54,21 @@ class NativeBatch(Protocol):
     def jacobian(self, field: str, target: int, missing: float, unless_solved: bool) -> None: ...
 
 
-# One term of an objective: its kind ("quadratic", "log_sum_exp", "square", "entropy", "negative_log", "softplus",
-# "exp", "pseudo_huber", "power", "binary_entropy"), the rows of its map (n without one; 0 for "quadratic"), the
-# power; then of P, q, weight, map, offset: the addresses (0: absent), how many arrays there are (1: shared), and
-# the addresses of int64 arrays that say which one each instance uses (0: its own, or the shared one).
-# The value is 1/2 x'Px + q'x, or sum_i weight_i phi((map x - offset)_i), or weight log sum exp(map x - offset),
-# where the weight is a single number.
+# One term of an objective: its kind ("quadratic", "log_sum_exp", "square", "entropy", "negative_log",
+# "softplus", "exp", "pseudo_huber", "power", "binary_entropy"), the rows of its map (n without one; 0 for
+# "quadratic"), the power; then of P, q, weight, map, offset: the addresses (0: absent), how many arrays there
+# are (1: shared), and the addresses of int64 arrays that say which one each instance uses (0: its own, or the
+# shared one). The value is 1/2 x'Px + q'x, or sum_i weight_i phi((map x - offset)_i), or
+# weight log sum exp(map x - offset), where the weight is a single number.
 NativeTerm: TypeAlias = tuple[str, int, float, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 class Evaluate(Protocol):
     """A user's own f, asked for once a round: for the `instances` (k,) that wait, at the points x (k, n).
 
-    It writes f to `value` (k,), its gradient to `gradient` (k, n) and its Hessian to `hessian`: (k, n, n), or the
-    diagonal (k, n) where f is elementwise. A value that is not finite says that x is outside the domain. The
-    arrays are lent: they are gone when the call returns. What it raises comes out of `solve_smooth`.
+    It writes f to `value` (k,), its gradient to `gradient` (k, n) and its Hessian to `hessian`: (k, n, n), or
+    the diagonal (k, n) where f is elementwise. A value that is not finite says that x is outside the domain.
+    The arrays are lent: they are gone when the call returns. What it raises comes out of `solve_smooth`.
     """
 
     def __call__(
@@ -94,11 +94,11 @@ class NativeSmoothBatch(Protocol):
         missing: float,
         unless_solved: bool,
     ) -> tuple[list[Array], list[Array], Array | None]:
-        """Gradients of the wanted fields of the constraints (places among the eight, never P or q), then of the
-        wanted (term, field) pairs, where the field is a place among P, q, weight, map, offset: arrays of the shape
-        (arrays of the field, numbers in each), summed over the instances that share them. Last u, (size, n): the
-        gradient with respect to a change of grad f, so that theta's is (d grad f / d theta)'u + objective_bar (d f
-        / d theta)."""
+        """Gradients of the wanted fields of the constraints (places among the eight, never P or q), then of
+        the wanted (term, field) pairs, where the field is a place among P, q, weight, map, offset: arrays of
+        the shape (arrays of the field, numbers in each), summed over the instances that share them. Last u,
+        (size, n): the gradient with respect to a change of grad f, so that theta's is
+        (d grad f / d theta)'u + objective_bar (d f / d theta)."""
 
     def jvp(
         self,
