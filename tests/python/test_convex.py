@@ -74,7 +74,9 @@ def test_jvp_is_the_transpose_of_vjp(name: str) -> None:
     for t, term in enumerate(build.terms):
         own = [f for f, v in term.numbers.items() if v is not None]
         last = t == len(build.terms) - 1
-        terms.append({f: numbers["ridge" if f == "weight" and last and "ridge" in numbers else f] for f in own})
+        terms.append(
+            {f: numbers["ridge" if f == "weight" and last and "ridge" in numbers else f] for f in own}
+        )
     tangent = solution.jvp(terms, **constraints)
     moved = sum((bar * getattr(tangent, part)).sum() for part, bar in weights(solution).items())
     pulled = sum((gradient_of(solution, field, values) * changes[field]).sum() for field in values)
@@ -85,7 +87,9 @@ def test_jvp_is_the_transpose_of_vjp(name: str) -> None:
 def test_a_batch_of_shared_and_own_numbers_is_a_loop_over_its_instances(name: str) -> None:
     rng = np.random.default_rng(2)
     values = {**example(name).numbers, **binding_constraints()}
-    own = [field for i, field in enumerate(values) if i % 2 == 0 and field != "P" and np.ndim(values[field]) > 0]
+    own = [
+        field for i, field in enumerate(values) if i % 2 == 0 and field != "P" and np.ndim(values[field]) > 0
+    ]
     for field in own:
         shape = np.shape(values[field])
         values[field] = values[field] * (1.0 + 0.002 * rng.uniform(-1, 1, size=(2, 3, *shape)))
@@ -131,7 +135,9 @@ def test_the_simplex_with_entropy_is_a_softmax() -> None:
     y = np.random.default_rng(3).normal(size=(7, 6)) * 10
     solution = solve_convex(Linear(-y) + Separable("entropy"), A=np.ones((1, 6)), b=np.ones(1))
     expected = np.exp(y - y.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(solution.x, expected / expected.sum(axis=1, keepdims=True), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(
+        solution.x, expected / expected.sum(axis=1, keepdims=True), rtol=1e-7, atol=1e-12
+    )
 
 
 def test_terms_add_up_also_by_sum_and_say_what_they_are() -> None:
@@ -152,7 +158,9 @@ def test_without_constraints_the_gradient_of_the_objective_vanishes() -> None:
 
 
 def test_one_variable_and_a_batch_of_none_work() -> None:
-    assert solve_convex(Separable("exp", 1.0, np.ones((1, 1))) + Linear(np.array([-2.0]))).x == pytest.approx(np.log(2))
+    assert solve_convex(Separable("exp", 1.0, np.ones((1, 1))) + Linear(np.array([-2.0]))).x == pytest.approx(
+        np.log(2)
+    )
     empty = solve_convex(Linear(np.zeros((0, 3))) + Separable("entropy"), A=np.ones((1, 3)), b=np.ones(1))
     assert empty.x.shape == (0, 3)
     assert empty.vjp(np.zeros((0, 3))).A.shape == (1, 3)
@@ -204,7 +212,10 @@ def test_an_initial_point_is_used_and_must_fit() -> None:
         (lambda: Separable("power"), 'exponent goes with kind "power"'),
         (lambda: Separable("exp", exponent=3), 'exponent goes with kind "power"'),
         (lambda: Separable("power", exponent=1.5), "exponent must be at least 2"),
-        (lambda: solve_convex(Quadratic(np.eye(3)[:2])), "Quadratic.P must have shape (..., n, n) with n = 3"),
+        (
+            lambda: solve_convex(Quadratic(np.eye(3)[:2])),
+            "Quadratic.P must have shape (..., n, n) with n = 3",
+        ),
         (
             lambda: solve_convex(Linear(np.ones(3)) + LogSumExp(np.ones((2, 4)))),
             "term 2: LogSumExp.M must have shape (..., k, n) with k = 2, n = 3, got (2, 4)",

@@ -267,7 +267,9 @@ class Own:
             flat.append(value if shared else value.expand(*batch, *own).reshape(count, *own))
         points = x.reshape(count, x.shape[-1])
         if count == 1:  # without vmap, which takes longer than a small f
-            alone = function(points[0], *(v if d is None else v[0] for v, d in zip(flat, places, strict=True)))
+            alone = function(
+                points[0], *(v if d is None else v[0] for v, d in zip(flat, places, strict=True))
+            )
             return tree_map(lambda r: r.reshape(*batch, *r.shape), alone)
         results = vmap(function, in_dims=(0, *places))(points, *flat)
         return tree_map(lambda r: r.reshape(*batch, *r.shape[1:]), results)

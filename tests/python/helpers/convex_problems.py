@@ -14,7 +14,6 @@ from helpers.problems import Array
 N, K = 5, 4
 
 
-
 @dataclass(frozen=True)
 class Example:
     """An objective as a function of its numbers, and the numbers."""
