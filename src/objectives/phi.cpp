@@ -73,6 +73,21 @@ void Phi::evaluate(const Numbers& t, Array& value, Array& first, Array& second) 
   }
 }
 
+bool Phi::invertible() const {
+  return kind == TermKind::Entropy || kind == TermKind::BinaryEntropy || kind == TermKind::Square;
+}
+
+void Phi::inverse(const Numbers& slope, Array& t) const {
+  if (kind == TermKind::Entropy) {
+    t = (slope - 1).exp();
+  } else if (kind == TermKind::BinaryEntropy) {
+    t = (-slope.abs()).exp();
+    t = (slope >= 0).select(1 / (1 + t), t / (1 + t));
+  } else {
+    t = slope;
+  }
+}
+
 double Phi::lower() const {
   const bool bounded =
       kind == TermKind::Entropy || kind == TermKind::NegativeLog || kind == TermKind::BinaryEntropy;

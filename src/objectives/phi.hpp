@@ -14,6 +14,11 @@ struct Phi {
   /// phi and its first two derivatives. The value is not finite outside the domain.
   void evaluate(const Numbers& t, Eigen::ArrayXd& value, Eigen::ArrayXd& first, Eigen::ArrayXd& second) const;
 
+  /// Whether phi' takes every value, and `inverse` is known.
+  [[nodiscard]] bool invertible() const;
+  /// t with phi'(t) = slope.
+  void inverse(const Numbers& slope, Eigen::ArrayXd& t) const;
+
   [[nodiscard]] double lower() const;  ///< end of the domain
   [[nodiscard]] double upper() const;
   [[nodiscard]] double inside() const;  ///< a point of the domain

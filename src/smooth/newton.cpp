@@ -36,16 +36,17 @@ double excess(const Eigen::MatrixBase<Expression>& v) {
 
 }  // namespace
 
-Newton::Newton(const SmoothProgram& program, const Settings& settings, const PointBlock& initial)
-    : equivalent(std::make_shared<EquivalentProgram>(program.constraints)),
-      status(at(program.constraints.size), Status::InvalidData),
+Newton::Newton(const SmoothProgram& program, const Settings& settings, const PointBlock& initial,
+               std::shared_ptr<EquivalentProgram> equivalent, Evaluator& evaluator)
+    : status(at(program.constraints.size), Status::InvalidData),
       steps(at(program.constraints.size), 0),
       value(Vector::Constant(program.constraints.size, nan)),
       residuals(at(program.constraints.size), {.primal = nan, .dual = nan, .gap = nan}),
       program_(program),
       settings_(settings),
       initial_(initial),
-      evaluate_(program, settings.num_threads),
+      equivalent_(std::move(equivalent)),
+      evaluate_(evaluator),
       n_(program.constraints.n),
       m_(program.constraints.m),
       p_(program.constraints.p),
@@ -87,7 +88,7 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
   while (!waiting.empty()) {
     if (settings_.poll) settings_.poll();
     evaluate_(waiting, trial_,
-              {.value = trial_value_, .gradient = gradient_, .hessians = equivalent->hessians.data()});
+              {.value = trial_value_, .gradient = gradient_, .hessians = equivalent_->hessians.data()});
     const auto count = static_cast<Index>(waiting.size());
     const auto chunks = std::min(count, static_cast<Index>(products_.size()));
     parallel_for(chunks, threads_for(settings_.num_threads, count * n_ * (n_ + m_ + p_)), [&](Index chunk) {
@@ -103,7 +104,7 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
 
 /// How far x is from satisfying the constraints, summed.
 double Newton::violation(Index i, const Products& products) const {
-  const Instance instance = instance_of(equivalent->program, i);
+  const Instance instance = instance_of(equivalent_->program, i);
   const VectorsView data = instance.vectors();
   const auto x = trial_.col(i);
   double sum = (products.Ax - data.b).cwiseAbs().sum();
@@ -118,13 +119,13 @@ void Newton::judge(Index i, Products& products) {
   Progress& now = progress_[at(i)];
   const double f = trial_value_[i];
   if (!std::isfinite(f) || !gradient_.col(i).allFinite() ||
-      !Eigen::Map<const Vector>(equivalent->hessian(i), n_ * n_).allFinite()) {
+      !Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_).allFinite()) {
     if (now.state == State::First) return end(i, Status::InvalidData);
     return reject(i);
   }
-  const Instance instance = instance_of(equivalent->program, i);
+  const Instance instance = instance_of(equivalent_->program, i);
   products.compute(instance, 0, trial_.col(i), point.y.col(i), point.z.col(i));
-  equivalent->q.col(i) = gradient_.col(i) - products.Px;
+  equivalent_->q.col(i) = gradient_.col(i) - products.Px;
   const double far = violation(i, products);
   const double merit = f + now.nu * far;
   const double before = now.value + now.nu * now.violation;
@@ -145,7 +146,7 @@ void Newton::judge(Index i, Products& products) {
   value[i] = f;
   now.state = State::Stepping;
   if (first) return;
-  const double largest = norm(Eigen::Map<const Vector>(equivalent->hessian(i), n_ * n_));
+  const double largest = norm(Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_));
   accept(i, relative_residuals(
                 instance.vectors(),
                 {.x = trial_.col(i), .y = point.y.col(i), .z = point.z.col(i), .z_box = point.z_box.col(i)},
@@ -164,7 +165,7 @@ void Newton::reject(Index i) {
 
 /// Whether the Hessian of the last quadratic program still is that of f.
 bool Newton::unchanged_hessian(Index i) const {
-  const Eigen::Map<const DenseMatrix> H(equivalent->hessian(i), n_, n_);
+  const Eigen::Map<const DenseMatrix> H(equivalent_->hessian(i), n_, n_);
   const double largest = norm(diagonal_.col(i));
   for (Index j = 0; j < n_; ++j)
     if (std::abs(H(j, j) - diagonal_(j, i)) > same_hessian * (std::abs(H(j, j)) + rounding_of_f * largest))
@@ -196,7 +197,7 @@ void Newton::end(Index i, Status why) {
 
 /// The quadratic programs of all instances that want a step.
 void Newton::step(const std::vector<Index>& instances) {
-  const Subset subset(equivalent->program, instances);
+  const Subset subset(equivalent_->program, instances);
   Settings settings = settings_;
   settings.tolerance = std::min(of_quadratic, settings_.tolerance);
   settings.max_iterations = Settings{}.max_iterations;
@@ -254,7 +255,7 @@ void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
     InstanceTerm::Workspace workspace;
     now.length = term.largest_step(point.x.col(i), d_.col(i), now.length, workspace);
   }
-  diagonal_.col(i) = Eigen::Map<const DenseMatrix>(equivalent->hessian(i), n_, n_).diagonal();
+  diagonal_.col(i) = Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal();
   trial_.col(i) = point.x.col(i) + now.length * d_.col(i);
   if (now.length == 1) trial_.col(i) = solved.point.x.col(k);
   now.state = State::Trial;

@@ -18,12 +18,12 @@ namespace altdiff::detail {
 /// answered together.
 class Newton {
  public:
-  Newton(const SmoothProgram& program, const Settings& settings, const PointBlock& initial);
+  Newton(const SmoothProgram& program, const Settings& settings, const PointBlock& initial,
+         std::shared_ptr<EquivalentProgram> equivalent, Evaluator& evaluator);
 
   /// Runs the instances in `wanted` from the columns of `start`; sets everything public.
   void run(const std::vector<Index>& wanted, const DenseMatrix& start);
 
-  std::shared_ptr<EquivalentProgram> equivalent;
   PointBlock point;  ///< the last iterate; where there is no solution, the proof of that
   std::vector<Status> status;
   std::vector<std::int64_t> steps;
@@ -31,8 +31,6 @@ class Newton {
   std::vector<Residuals> residuals;
   BatchSolution last{};                 ///< of the quadratic programs of the last round,
   std::vector<Index> last_instances{};  ///< of these instances
-
-  [[nodiscard]] Evaluator& evaluator() { return evaluate_; }
 
  private:
   enum class State : std::uint8_t { Done, First, Trial, Stepping };
@@ -61,7 +59,8 @@ class Newton {
   const Settings& settings_;
   const PointBlock& initial_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  Evaluator evaluate_;
+  std::shared_ptr<EquivalentProgram> equivalent_;
+  Evaluator& evaluate_;
   Index n_, m_, p_, size_;
   DenseMatrix trial_, d_, gradient_, diagonal_;
   Vector trial_value_;

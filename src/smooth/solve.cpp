@@ -2,13 +2,14 @@
 #include <altdiff/smooth.hpp>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "batch/grouping.hpp"
 #include "batch/linearisation.hpp"
+#include "linalg/dense.hpp"
 #include "linalg/threads.hpp"
 #include "problem/checks.hpp"
 #include "smooth/newton.hpp"
+#include "smooth/separable.hpp"
 
 namespace altdiff {
 
@@ -17,6 +18,7 @@ namespace {
 using namespace detail;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double of_derivatives = 1e-7;  // residuals of the quadratic programs at the solutions
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -62,78 +64,103 @@ Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& insta
   return x;
 }
 
-/// A batch on its way.
+/// A batch on its way: the dual method where f is separable, Newton's for the rest.
 class SmoothSolver {
  public:
   SmoothSolver(const SmoothProgram& program, const Settings& settings, const PointBlock& initial)
-      : program_(program), settings_(settings), initial_(initial), newton_(program, settings, initial) {}
+      : program_(program),
+        settings_(settings),
+        initial_(initial),
+        size_(program.constraints.size),
+        equivalent_(std::make_shared<EquivalentProgram>(program.constraints)),
+        evaluator_(program, settings.num_threads),
+        separable_(program, evaluator_, settings) {}
 
   SmoothSolution run() {
-    const Index size = program_.constraints.size;
-    const ScopedBlasThreads blas_threads(size == 1 ? program_.constraints.n : 0, settings_.num_threads);
-    std::vector<Index> valid;
-    DenseMatrix start = DenseMatrix::Zero(program_.constraints.n, size);
-    for (Index i = 0; i < size; ++i) {
-      const Instance instance = instance_of(newton_.equivalent->program, i);
-      const auto& terms = newton_.evaluator().terms(i);
-      if (!valid_vectors(instance) || !valid_constraints(instance) ||
-          !std::ranges::all_of(terms, [](const InstanceTerm& term) { return term.valid(); }))
-        continue;
-      valid.push_back(i);
+    const ScopedBlasThreads blas_threads(size_ == 1 ? program_.constraints.n : 0, settings_.num_threads);
+    std::vector<Index> left;
+    for (Index i = 0; i < size_; ++i)
+      if (valid(i)) left.push_back(i);
+    left = separable_.run(left, initial_, *equivalent_);
+    if (left.empty()) return without_newton();
+    Newton newton(program_, settings_, initial_, equivalent_, evaluator_);
+    DenseMatrix start = DenseMatrix::Zero(program_.constraints.n, size_);
+    for (const Index i : left) {
       const bool given = initial_.x.size() > 0 && initial_.x.col(i).allFinite();
-      start.col(i) = given ? Vector(initial_.x.col(i)) : first_point(terms, instance);
+      start.col(i) = given ? Vector(initial_.x.col(i))
+                           : first_point(evaluator_.terms(i), instance_of(equivalent_->program, i));
     }
-    newton_.run(valid, start);
-    return conclude();
+    newton.run(left, start);
+    return conclude(newton);
   }
 
  private:
-  static bool valid_constraints(const Instance& instance) {
-    MatricesView matrices = instance.matrices;
-    matrices.P = nullptr;
-    return all_finite_or_absent(matrices.G, matrices.m * matrices.n) &&
-           all_finite_or_absent(matrices.A, matrices.p * matrices.n);
-  }
-  static bool all_finite_or_absent(const double* numbers, Index count) {
-    return numbers == nullptr || Eigen::Map<const Vector>(numbers, count).allFinite();
+  [[nodiscard]] bool valid(Index i) const {
+    const Instance instance = instance_of(equivalent_->program, i);
+    const MatricesView& data = instance.matrices;
+    return valid_vectors(instance) && (data.m == 0 || all_finite(data.G, data.m * data.n)) &&
+           (data.p == 0 || all_finite(data.A, data.p * data.n)) &&
+           std::ranges::all_of(evaluator_.terms(i), [](const InstanceTerm& term) { return term.valid(); });
   }
 
-  /// The quadratic programs at the solutions say the rest: derivatives, margins, and whether x is unique.
-  SmoothSolution conclude() {
-    const BatchProgram& program = newton_.equivalent->program;
-    const Index size = program.size;
-    const bool all = std::ranges::all_of(newton_.status, [](Status s) { return s == Status::Solved; }) &&
-                     static_cast<Index>(newton_.last_instances.size()) == size && size > 0;
+  /// Everything that is not solved, in the place of a solution.
+  SmoothSolution without_newton() {
     SmoothSolution solution;
-    if (all) {
-      static_cast<BatchSolution&>(solution) = std::move(newton_.last);
-    } else {
-      for (Index i = 0; i < size; ++i)
-        if (newton_.status[at(i)] != Status::Solved) newton_.equivalent->q.col(i).setConstant(nan);
-      Settings settings = settings_;
-      settings.tolerance = infinity;
-      settings.tolerance = 1e-7;
-      settings.method = Method::Auto;
-      settings.finish = true;
-      settings.log = {};
-      static_cast<BatchSolution&>(solution) = solve(program, settings, newton_.point);
-    }
-    for (Index i = 0; i < size; ++i) take(i, solution);
-    solution.equivalent = newton_.equivalent;
+    const BatchProgram& sizes = program_.constraints;
+    solution.point = {.x = DenseMatrix::Constant(sizes.n, size_, nan),
+                      .y = DenseMatrix::Constant(sizes.p, size_, nan),
+                      .z = DenseMatrix::Constant(sizes.m, size_, nan),
+                      .z_box = DenseMatrix::Constant(sizes.n, size_, nan)};
+    solution.status.assign(at(size_), Status::InvalidData);
+    solution.iterations.assign(at(size_), 0);
+    solution.degenerate.assign(at(size_), 0);
+    solution.unique.assign(at(size_), 0);
+    for (Vector* numbers : {&solution.objective, &solution.primal_residual, &solution.dual_residual,
+                            &solution.duality_gap, &solution.margin})
+      *numbers = Vector::Constant(size_, nan);
+    auto linearisation = std::make_shared<BatchLinearisation>();
+    linearisation->chunks = {.size = size_, .width = 1};
+    linearisation->instances.resize(at(size_));
+    separable_.write(solution, *linearisation);
+    solution.linearisation = std::move(linearisation);
+    solution.equivalent = equivalent_;
     return solution;
   }
 
-  void take(Index i, SmoothSolution& solution) const {
-    const Residuals& residuals = newton_.residuals[at(i)];
-    if (newton_.status[at(i)] != Status::Solved || solution.status[at(i)] != Status::Solved) {
-      solution.point.x.col(i) = newton_.point.x.col(i);
-      solution.point.y.col(i) = newton_.point.y.col(i);
-      solution.point.z.col(i) = newton_.point.z.col(i);
-      solution.point.z_box.col(i) = newton_.point.z_box.col(i);
+  /// The quadratic programs at the solutions say the rest: derivatives, margins, and whether x is unique.
+  SmoothSolution conclude(Newton& newton) {
+    const bool all = std::ranges::all_of(newton.status, [](Status s) { return s == Status::Solved; }) &&
+                     static_cast<Index>(newton.last_instances.size()) == size_;
+    SmoothSolution solution;
+    if (all) {
+      static_cast<BatchSolution&>(solution) = std::move(newton.last);
+    } else {
+      for (Index i = 0; i < size_; ++i)
+        if (newton.status[at(i)] != Status::Solved) equivalent_->q.col(i).setConstant(nan);
+      Settings settings = settings_;
+      settings.tolerance = std::max(of_derivatives, settings_.tolerance);
+      settings.method = Method::Auto;
+      settings.finish = true;
+      settings.log = {};
+      static_cast<BatchSolution&>(solution) = solve(equivalent_->program, settings, newton.point);
     }
-    solution.status[at(i)] = newton_.status[at(i)];
-    solution.objective[i] = newton_.value[i];
-    solution.iterations[at(i)] = newton_.steps[at(i)];
+    for (Index i = 0; i < size_; ++i) take(newton, i, solution);
+    separable_.write(solution, *std::const_pointer_cast<BatchLinearisation>(solution.linearisation));
+    solution.equivalent = equivalent_;
+    return solution;
+  }
+
+  static void take(const Newton& newton, Index i, SmoothSolution& solution) {
+    const Residuals& residuals = newton.residuals[at(i)];
+    if (newton.status[at(i)] != Status::Solved || solution.status[at(i)] != Status::Solved) {
+      solution.point.x.col(i) = newton.point.x.col(i);
+      solution.point.y.col(i) = newton.point.y.col(i);
+      solution.point.z.col(i) = newton.point.z.col(i);
+      solution.point.z_box.col(i) = newton.point.z_box.col(i);
+    }
+    solution.status[at(i)] = newton.status[at(i)];
+    solution.objective[i] = newton.value[i];
+    solution.iterations[at(i)] = newton.steps[at(i)];
     solution.primal_residual[i] = residuals.primal;
     solution.dual_residual[i] = residuals.dual;
     solution.duality_gap[i] = residuals.gap;
@@ -142,7 +169,10 @@ class SmoothSolver {
   const SmoothProgram& program_;
   const Settings& settings_;
   const PointBlock& initial_;
-  Newton newton_;
+  Index size_;
+  std::shared_ptr<EquivalentProgram> equivalent_;
+  Evaluator evaluator_;
+  SeparableBatch separable_;
 };
 
 }  // namespace

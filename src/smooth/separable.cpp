@@ -1,0 +1,148 @@
+#include "smooth/separable.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "batch/grouping.hpp"
+#include "linalg/parallel_for.hpp"
+#include "linalg/threads.hpp"
+#include "smooth/diagonal_linearisation.hpp"
+#include "solve_one.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr Index most_chunks = 16;
+constexpr double degenerate_margin = 1e-9;
+constexpr double little = 1e-10;  // on the diagonal of M where rows are dependent
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+SeparableBatch::SeparableBatch(const SmoothProgram& program, const Evaluator& evaluator,
+                               const Settings& settings)
+    : program_(program), evaluator_(evaluator), settings_(settings) {
+  if (program.evaluate) return;
+  std::size_t others = 0;
+  for (std::size_t t = 0; t < program.terms.size(); ++t) {
+    const Term& term = program.terms[t];
+    if (term.kind == TermKind::Quadratic && term.P.data == nullptr) continue;
+    term_ = t;
+    ++others;
+  }
+  if (others != 1) return;
+  const Term& term = program.terms[term_];
+  separable_ =
+      term.map.data == nullptr && Phi{.kind = term.kind}.invertible() && term.kind != TermKind::Quadratic;
+}
+
+bool SeparableBatch::serves(Index i) const {
+  const double* weight = evaluator_.terms(i)[term_].weight();
+  const Index n = program_.constraints.n;
+  return weight == nullptr || std::all_of(weight, weight + n, [](double w) { return w > 0; });
+}
+
+SeparableProgram SeparableBatch::program_of_instance(Index i) const {
+  const auto& terms = evaluator_.terms(i);
+  const Index n = program_.constraints.n;
+  SeparableProgram separable{.constraints = instance_of(program_.constraints, i),
+                             .phi = terms[term_].phi(),
+                             .weight = terms[term_].weight(),
+                             .offset = terms[term_].offset(),
+                             .q = Vector::Zero(n)};
+  for (const InstanceTerm& term : terms)
+    if (term.q() != nullptr) separable.q += Eigen::Map<const Vector>(term.q(), n);
+  return separable;
+}
+
+std::vector<Index> SeparableBatch::run(const std::vector<Index>& instances, const PointBlock& initial,
+                                       EquivalentProgram& equivalent) {
+  solved_.resize(at(program_.constraints.size));
+  if (!separable_) return instances;
+  const BatchProgram& sizes = program_.constraints;
+  const auto count = static_cast<Index>(instances.size());
+  const Index chunks = std::min(count, most_chunks);
+  parallel_for(chunks, threads_for(settings_.num_threads, count * sizes.n * (sizes.m + sizes.p)),
+               [&](Index chunk) {
+                 DualNewton engine(sizes.n, sizes.m, sizes.p);
+                 for (Index k = chunk; k < count; k += chunks)
+                   if (serves(instances[at(k)])) (void)solve(instances[at(k)], initial, equivalent, engine);
+               });
+  std::vector<Index> left;
+  std::ranges::copy_if(instances, std::back_inserter(left), [&](Index i) { return !solved_[at(i)]; });
+  return left;
+}
+
+bool SeparableBatch::solve(Index i, const PointBlock& initial, EquivalentProgram& equivalent,
+                           DualNewton& engine) {
+  const SeparableProgram program = program_of_instance(i);
+  const bool known = initial.x.size() > 0 && initial.y.col(i).allFinite() && initial.z.col(i).allFinite();
+  const Vector y = known ? Vector(initial.y.col(i)) : Vector(Vector::Zero(program_.constraints.p));
+  const Vector z = known ? Vector(initial.z.col(i)) : Vector(Vector::Zero(program_.constraints.m));
+  if (!engine.run(program, y, z) || !engine.residuals.below(settings_.tolerance) ||
+      engine.steps > settings_.max_iterations)
+    return false;
+  Solved solved{.point = {.x = engine.x, .y = engine.y, .z = engine.z, .z_box = engine.z_box},
+                .objective = engine.objective,
+                .margin = engine.margin,
+                .residuals = engine.residuals,
+                .steps = engine.steps};
+  settle(i, program.constraints, equivalent, engine, solved);
+  solved_[at(i)] = std::move(solved);
+  return true;
+}
+
+/// Derivatives; on a kink, or with redundant rows, by the convention that the finish knows.
+void SeparableBatch::settle(Index i, const Instance& instance, EquivalentProgram& equivalent,
+                            DualNewton& engine, Solved& solved) const {
+  const bool independent = engine.factorise();
+  solved.degenerate = !independent || engine.margin < degenerate_margin;
+  if (solved.degenerate) {
+    const Index n = instance.matrices.n;
+    Eigen::Map<DenseMatrix> H(equivalent.hessian(i), n, n);
+    H.setZero();
+    const Vector at_bounds = engine.bound_curvature();
+    for (Index j = 0; j < n; ++j) H(j, j) = engine.D[j] > 0 ? 1 / engine.D[j] : at_bounds[j];
+    Vector pull = engine.z_box;
+    pull.noalias() += instance.matrices.A_rows() * engine.y;
+    pull.noalias() += instance.matrices.G_rows() * engine.z;
+    equivalent.q.col(i) = -pull - H.diagonal().cwiseProduct(engine.x);
+    const Instance quadratic = instance_of(equivalent.program, i);
+    if (H.allFinite()) {
+      if (const auto finished = finish_one(program_of(quadratic), settings_, solved.point)) {
+        static_cast<Point&>(solved.point) = static_cast<const Point&>(*finished);
+        solved.linearisation = finished->linearisation;
+        solved.unique = finished->unique;
+        return;
+      }
+    }
+    if (!independent && !engine.factorise(little)) return;
+  }
+  solved.linearisation = std::make_shared<DiagonalLinearisation>(instance, engine);
+}
+
+void SeparableBatch::write(BatchSolution& solution, BatchLinearisation& linearisation) const {
+  for (std::size_t i = 0; i < solved_.size(); ++i) {
+    if (!solved_[i]) continue;
+    const Solved& solved = *solved_[i];
+    const auto column = static_cast<Index>(i);
+    solution.point.x.col(column) = solved.point.x;
+    solution.point.y.col(column) = solved.point.y;
+    solution.point.z.col(column) = solved.point.z;
+    solution.point.z_box.col(column) = solved.point.z_box;
+    solution.status[i] = Status::Solved;
+    solution.objective[column] = solved.objective;
+    solution.iterations[i] = solved.steps;
+    solution.primal_residual[column] = solved.residuals.primal;
+    solution.dual_residual[column] = solved.residuals.dual;
+    solution.duality_gap[column] = solved.residuals.gap;
+    solution.degenerate[i] = solved.degenerate ? 1 : 0;
+    solution.unique[i] = solved.unique ? 1 : 0;
+    solution.margin[column] = solved.margin;
+    linearisation.instances[i] = {.other = solved.linearisation};
+  }
+}
+
+}  // namespace altdiff::detail

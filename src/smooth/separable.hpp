@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+
+#include "batch/linearisation.hpp"
+#include "engines/dual_newton.hpp"
+#include "smooth/equivalent.hpp"
+#include "smooth/evaluator.hpp"
+
+namespace altdiff::detail {
+
+/// The instances of a batch whose f is a linear function and one sum of functions of single variables.
+class SeparableBatch {
+ public:
+  SeparableBatch(const SmoothProgram& program, const Evaluator& evaluator, const Settings& settings);
+
+  /// Solves what it can of `instances`; returns the others.
+  [[nodiscard]] std::vector<Index> run(const std::vector<Index>& instances, const PointBlock& initial,
+                                       EquivalentProgram& equivalent);
+
+  /// What was solved, with its derivatives, to its place in the batch.
+  void write(BatchSolution& solution, BatchLinearisation& linearisation) const;
+
+ private:
+  struct Solved {
+    Point point;
+    double objective = 0, margin = 0;
+    Residuals residuals{};
+    int steps = 0;
+    bool degenerate = false, unique = true;
+    std::shared_ptr<const Linearisation<DenseMatrix>> linearisation{};
+  };
+
+  [[nodiscard]] bool serves(Index i) const;
+  [[nodiscard]] SeparableProgram program_of_instance(Index i) const;
+  [[nodiscard]] bool solve(Index i, const PointBlock& initial, EquivalentProgram& equivalent,
+                           DualNewton& engine);
+  void settle(Index i, const Instance& instance, EquivalentProgram& equivalent, DualNewton& engine,
+              Solved& solved) const;
+
+  const SmoothProgram& program_;
+  const Evaluator& evaluator_;
+  const Settings& settings_;
+  std::size_t term_ = 0;  // the one that is not linear
+  bool separable_ = false;
+  std::vector<std::optional<Solved>> solved_{};
+};
+
+}  // namespace altdiff::detail
