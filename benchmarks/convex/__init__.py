@@ -1,1 +1,1 @@
-"""Smooth convex programs: random instances of every kind, judged independently; and times beside other layers."""
+"""Smooth convex programs: random instances of every kind, judged apart; and times beside other layers."""

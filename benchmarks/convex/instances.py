@@ -89,8 +89,8 @@ def _point(kind: str, rng: np.random.Generator, n: int) -> Array:
     if kind == "binary entropy":
         return rng.uniform(0.05, 0.95, size=n)
     if kind in INTERVALS:
-        point = rng.uniform(0.1, 1.0, size=n)
-        return point / point.sum()
+        point: Array = rng.uniform(0.1, 1.0, size=n)
+        return np.asarray(point / point.sum())
     return rng.normal(size=n)
 
 

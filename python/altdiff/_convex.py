@@ -70,6 +70,11 @@ class ConvexSolution:
     margin: Number  # min over the constraints of max(slack, multiplier), scaled
     _solved: Solved = field(repr=False)
 
+    @property
+    def _batch(self) -> _convex_batch.ConvexBatch:
+        assert isinstance(self._solved.batch, _convex_batch.ConvexBatch)
+        return self._solved.batch
+
     def vjp(
         self,
         x_bar: ArrayLike | None = None,
@@ -84,7 +89,7 @@ class ConvexSolution:
         bars = dict(zip(POINT, (x_bar, y_bar, z_bar, z_box_bar), strict=True))
         given = {name: cotangent(name, bar, getattr(self, name).shape) for name, bar in bars.items()}
         checked = {name: bar for name, bar in given.items() if bar is not None}
-        batch: _convex_batch.ConvexBatch = self._solved.batch  # type: ignore[assignment]
+        batch = self._batch
         found = batch.gradients(checked, list(range(len(batch.numbers))), list(CONSTRAINTS), np.nan, False)
         numbers = iter(range(len(batch.numbers)))
         terms = tuple(
@@ -100,8 +105,17 @@ class ConvexSolution:
         unknown = [name for name in constraints if name not in CONSTRAINTS]
         if unknown:
             raise TypeError(f"jvp takes objective, {', '.join(CONSTRAINTS)}, got {unknown[0]!r}")
-        batch: _convex_batch.ConvexBatch = self._solved.batch  # type: ignore[assignment]
+        batch = self._batch
         return Tangent(**batch.push_forward(batch.term_tangents(objective), constraints, np.nan, False))
+
+    def jacobian(self, field: str) -> Array:
+        """The derivative of x with respect to h, b, lb or ub, (..., n, size of the field)."""
+        given = self._batch.layout.program.used
+        if field not in ("h", "b", "lb", "ub") or given[field] is None:
+            raise ValueError(
+                f"field must be one of h, b, lb, ub, and be given, got {field!r}; else use vjp or jvp"
+            )
+        return self._batch.jacobian(field, np.nan, False)
 
 
 def solve_convex(
@@ -122,9 +136,8 @@ def solve_convex(
     does not exist. `initial` is a point, or an earlier solution, to start from.
     """
     if not isinstance(objective, Objective):
-        raise TypeError(
-            f"objective must be a sum of Linear, Quadratic, Separable and LogSumExp, got {type(objective).__name__}"
-        )
+        kind = type(objective).__name__
+        raise TypeError(f"objective must be a sum of Linear, Quadratic, Separable and LogSumExp, got {kind}")
     checked = native_settings(settings)
     # Copies: what the user does to an array later must not change a derivative.
     constraints = [_copied(name, v) for name, v in zip(CONSTRAINTS, (G, h, A, b, lb, ub), strict=True)]

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from altdiff._arrays import real_array
-from altdiff._dense import COTANGENTS, DenseBatch
+from altdiff._dense import COTANGENTS, CoreBatch
 from altdiff._directions import direction
 from altdiff._fields import FIELDS, POINT
 from altdiff._native import core
 from altdiff._problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from altdiff._arrays import Array
-    from altdiff._binding import NativeSettings
+    from altdiff._arrays import Array, Block
+    from altdiff._binding import Evaluate, NativeSettings, NativeSmoothBatch
     from altdiff._convex_layout import ConvexLayout
     from altdiff._objectives import Term
 
@@ -41,12 +41,13 @@ class Gradients(NamedTuple):
 
 
 @dataclass(eq=False)
-class ConvexBatch(DenseBatch):
+class ConvexBatch(CoreBatch):
     """A solved batch. The core reads the arrays where they are: it keeps them.
 
     The problem is that of the constraints, whose P and q are absent.
     """
 
+    native: NativeSmoothBatch
     layout: ConvexLayout
     terms: Sequence[Term] | None  # None: a function of the user's own
     numbers: Sequence[Array]
@@ -85,7 +86,7 @@ class ConvexBatch(DenseBatch):
             None if (bar := bars.get(name)) is None else np.ascontiguousarray(bar) for name in COTANGENTS
         ]
         places = [FIELDS.index(name) for name in fields if program.used[name] is not None]
-        arrays, of_terms, adjoint = self.native.vjp(  # type: ignore[call-arg, misc]
+        arrays, of_terms, adjoint = self.native.vjp(
             tuple(0 if bar is None else bar.ctypes.data for bar in cotangents),
             places,
             program.batched,
@@ -112,8 +113,21 @@ class ConvexBatch(DenseBatch):
 
     def _field_gradient(self, name: str, array: Array | None) -> Array:
         used = self.layout.program.used[name]
-        gradient: Array = self._gradient(name, None if array is None or used is None else array.reshape(used))
+        gradient: Array = self.shaped(name, None if array is None or used is None else array.reshape(used))
         return gradient
+
+    def vjp(
+        self, bars: Mapping[str, Array | None], wanted: tuple[str, ...], missing: float, only_solved: bool
+    ) -> dict[str, Block]:
+        """Gradients of the wanted constraints."""
+        given = {name: bar for name, bar in bars.items() if bar is not None}
+        return dict(self.gradients(given, (), wanted, missing, only_solved).fields)
+
+    def jacobian(self, field: str, missing: float, only_solved: bool) -> Array:
+        """The derivative of x with respect to h, b, lb or ub: a tangent for each entry."""
+        size = self.layout.program.shape(field)[0]
+        columns = [self.push_forward((), {field: unit}, missing, only_solved)["x"] for unit in np.eye(size)]
+        return np.stack(columns, axis=-1)
 
     def jvp(self, tangents: Mapping[str, Any], missing: float, only_solved: bool) -> dict[str, Array]:
         """Tangents of the point, where that of q is a change of the objective's gradient."""
@@ -131,7 +145,7 @@ class ConvexBatch(DenseBatch):
         only_solved: bool,
         gradient: Array | None = None,
     ) -> dict[str, Array]:
-        """Tangents of x, y, z and z_box for tangents of numbers and constraints, and of grad f by other means."""
+        """Tangents of the point for tangents of numbers and constraints, and of grad f by other means."""
         program = self.layout.program
         directions = [
             None
@@ -140,7 +154,7 @@ class ConvexBatch(DenseBatch):
             for name in FIELDS
         ]
         out = {name: np.empty((*program.batch, program.sizes[size])) for name, size in POINT.items()}
-        self.native.jvp(  # type: ignore[call-arg]
+        self.native.jvp(
             tuple(0 if value is None else value.ctypes.data for value in directions),
             tuple(
                 1 if value is None else value.size // max(1, int(np.prod(program.shape(name))))
@@ -204,7 +218,7 @@ def solve(
     constraints: Sequence[Array | None],
     settings: NativeSettings,
     initial: Array | None = None,
-    evaluate: Callable[..., None] | None = None,
+    evaluate: Evaluate | None = None,
     diagonal: bool = False,
 ) -> ConvexBatch:
     """Solves every instance. `evaluate` answers for a function of the user's own."""

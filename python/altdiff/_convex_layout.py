@@ -114,7 +114,8 @@ def layout_of_function(
     for number in numbers:
         if len(number.shape) < number.rank:
             raise ValueError(
-                f"{number.label} must have {number.rank} dimensions or more, as ranks says, got shape {number.shape}"
+                f"{number.label} must have {number.rank} dimensions or more, as ranks says, "
+                f"got shape {number.shape}"
             )
     shapes = tuple(number.shape for number in numbers)
     return ConvexLayout(_program(found, numbers, constraints), numbers, shapes)

@@ -61,9 +61,7 @@ def test_gradcheck_passes_for_every_output_and_number(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["quadratic", "log-sum-exp", "entropy", "power with a map", "softplus with a map"]
-)
+@pytest.mark.parametrize("name", ["log-sum-exp", "entropy", "power with a map"])
 def test_gradgradcheck_passes(name: str) -> None:
     values = values_of(name)
     names = list(values)
@@ -127,7 +125,7 @@ def test_gradients_are_those_of_numpy(name: str) -> None:
         (getattr(solution, part) * torch.linspace(0.5, 1.5, getattr(solution, part).numel())).sum()
         for part in POINT
     )
-    gradients = torch.autograd.grad(loss, list(values.values()))  # type: ignore[arg-type]
+    gradients = torch.autograd.grad(loss, list(values.values()))
     arrays = {k: v.detach().numpy() for k, v in values.items()}
     numbers, constraints = parted(arrays)
     theirs = altdiff.solve_convex(example(name).build(**numbers), **constraints, tolerance=1e-10)

@@ -36,10 +36,10 @@ class ConvexLayer(torch.nn.Module):
       gradients too;
     - `elementwise(phi, M)`, the sum of phi((M x)_i, *theta).
 
-    `ranks`, `n` and `domain` describe a function: how many dimensions each theta has for one instance (more are
-    batch dimensions; by default there are none), how many variables there are where no constraint tells, and an
-    open interval outside which f is not defined. `warm_start=True` begins each call at the solution of the
-    one before, if that had the same shape. `on_failure` and settings are those of `QPLayer`.
+    `ranks`, `n` and `domain` describe a function: how many dimensions each theta has for one instance (more
+    are batch dimensions; by default there are none), how many variables there are where no constraint tells,
+    and an open interval outside which f is not defined. `warm_start=True` begins each call at the solution of
+    the one before, if that had the same shape. `on_failure` and settings are those of `QPLayer`.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The autograd function of convex layers, and the way for transforms.
 
 The quick way has first derivatives from the core. Everything else rests on a quadratic program with the same
-solution, multipliers and derivatives (N5), whose derivatives of any order `_transform` has.
+solution, multipliers and derivatives (N2), whose derivatives of any order `_transform` has.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
 
 from altdiff import _convex_batch, _layer
+from altdiff._convex_batch import ConvexBatch
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._fields import DIMENSIONS, POINT
 from altdiff._layer import Solved
@@ -53,7 +54,7 @@ class ConvexCall:
 
     def solve(self, tensors: Sequence[Tensor | None]) -> Solved:
         """Solves in float64 whatever the tensors' type; applies the failure policy."""
-        numbers, fields = self._parted(tensors)
+        numbers, _ = self._parted(tensors)
         labels = (*self.bound.labels, *CONSTRAINTS)
         doubles = [None if t is None else as_double(name, t) for name, t in zip(labels, tensors, strict=True)]
         theta: list[Any] = doubles[: len(numbers)]
@@ -171,8 +172,7 @@ def call_convex(call: ConvexCall, fields: tuple[Any, ...]) -> tuple[Any, ...]:
 def _in_transform(call: ConvexCall, tensors: Tensors) -> tuple[Any, ...]:
     """Types and shapes are changed by torch, so that transforms see it."""
     doubles = [None if t is None else with_history_in_double(t) for t in tensors]
-    theta: list[Any]
-    theta, fields = (list(part) for part in call._parted(doubles))
+    theta, fields = call._parted(doubles)
     layout = call._layout(theta, fields)
     theta = [t.expand(shape) for t, shape in zip(theta, layout.used, strict=True)]
     n = layout.program.sizes["n"]
@@ -200,7 +200,7 @@ def attached(
     outputs: tuple[Any, ...] = (x,)
     for _ in range(_STEPS):
         x = outputs[0]
-        H = bound.smooth.hessian(x, theta)  # (N5)
+        H = bound.smooth.hessian(x, theta)  # (N2)
         q = bound.smooth.gradient(x, theta) - (H @ x.unsqueeze(-1)).squeeze(-1)
         outputs = SolveFields.apply(solve, H, q, *fields)  # type: ignore[no-untyped-call]
     return (*outputs[: len(POINT)], bound.smooth.value(outputs[0], theta))
@@ -225,7 +225,7 @@ def _with_history(
         whole = attached(lambda _: solved, call.bound, x, expanded, fields)
         return tuple(whole[i] for i in wanted)
 
-    _, pull = torch.func.vjp(outputs, *(tensors[i] for i in chosen))
+    pull = torch.func.vjp(outputs, *(tensors[i] for i in chosen))[1]
     found = dict(zip(chosen, pull(tuple(_double(bars[i]) for i in wanted)), strict=True))
     return tuple(found.get(i) for i in range(len(tensors)))
 
@@ -245,7 +245,7 @@ def _pull_back(
         if bar is not None
     }
     count = len(call.bound.labels)
-    batch: Any = solved.batch
+    batch = batch_of(solved)
     own = call.bound.terms is None
     found = batch.gradients(
         cotangents,
@@ -276,8 +276,8 @@ def _own_gradients(
     u: Array,
     objective_bar: Array | None,
 ) -> list[Tensor | None]:
-    """(d grad f / d theta)'u + objective_bar (d f / d theta), (N6), over the instances to which it matters."""
-    layout = solved.batch.layout
+    """(d grad f / d theta)'u + objective_bar (d f / d theta), over the instances to which it matters."""
+    layout = batch_of(solved).layout
     n = layout.program.sizes["n"]
     bar = np.zeros(layout.program.instances) if objective_bar is None else _silenced(solved, objective_bar)
     flat_u = u.reshape(-1, n)
@@ -310,6 +310,12 @@ def _silenced(solved: Solved, objective_bar: Array) -> Array:
     failed = solved.report["status"] != Status.SOLVED
     bar: Array = np.where(failed & (objective_bar != 0), solved.without_derivative, objective_bar)
     return bar.reshape(-1)
+
+
+def batch_of(solved: Solved) -> ConvexBatch:
+    """The batch, which is one of convex programs."""
+    assert isinstance(solved.batch, ConvexBatch)
+    return solved.batch
 
 
 def _like(array: Array, tensor: Tensor | None) -> Tensor | None:

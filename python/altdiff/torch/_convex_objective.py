@@ -61,8 +61,9 @@ class elementwise:  # noqa: N801
     """The objective f(x) = sum_i phi((M x)_i, *theta), where phi(t, *theta) works entry by entry.
 
     `phi` takes a tensor of any shape and returns one of that shape; a theta is a number, or has an entry for
-    each row of M, and may have batch dimensions in front. Two derivatives of phi are all that the layer needs, which is far less than a Hessian. M, a
-    matrix or a batch of them, may have gradients; without it t is x.
+    each row of M, and may have batch dimensions in front. Two derivatives of phi are all that the layer
+    needs, which is far less than a Hessian. M, a matrix or a batch of them, may have gradients; without it t
+    is x.
     """
 
     def __init__(self, phi: Callable[..., torch.Tensor], M: Any = None) -> None:

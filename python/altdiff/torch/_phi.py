@@ -29,8 +29,9 @@ def value(kind: str, t: Tensor, exponent: float) -> Tensor:
         # Without the difference of two numbers close to one.
         return t * t / (1.0 + torch.sqrt(1.0 + t * t))
     if kind == "power":
-        return t.abs() ** exponent
-    return torch.xlogy(t, t) + torch.special.xlog1py(1.0 - t, -t)
+        return t.abs().pow(exponent)
+    other: Tensor = torch.special.xlog1py(1.0 - t, -t)
+    return torch.xlogy(t, t) + other
 
 
 def first(kind: str, t: Tensor, exponent: float) -> Tensor:

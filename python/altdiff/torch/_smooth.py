@@ -90,8 +90,10 @@ class Terms:
 
 def _term_value(term: Term, numbers: dict[str, Tensor], x: Tensor) -> Tensor:
     if term.kind == "quadratic":
-        linear = (numbers["q"] * x).sum(-1) if "q" in numbers else 0.0
-        return linear + (0.5 * (_product(numbers["P"], x) * x).sum(-1) if "P" in numbers else 0.0)
+        slope = numbers["q"] if "q" in numbers else torch.zeros_like(x)
+        if "P" in numbers:
+            slope = slope + 0.5 * _product(numbers["P"], x)
+        return (slope * x).sum(-1)
     t = _mapped(numbers, x)
     if term.kind == "log-sum-exp":
         return _weighted(numbers, torch.logsumexp(t, -1))
@@ -221,11 +223,13 @@ class Own:
 
     def value(self, x: Tensor, theta: Sequence[Tensor]) -> Tensor:
         """f itself."""
-        return self._batched(self._scalar, x, theta)
+        f: Tensor = self._batched(self._scalar, x, theta)
+        return f
 
     def gradient(self, x: Tensor, theta: Sequence[Tensor]) -> Tensor:
         """By reverse mode."""
-        return self._batched(grad(self._scalar), x, theta)
+        g: Tensor = self._batched(grad(self._scalar), x, theta)
+        return g
 
     def hessian(self, x: Tensor, theta: Sequence[Tensor]) -> Tensor:
         """By reverse over reverse mode, which is faster here than forward over reverse; symmetric."""

@@ -78,5 +78,6 @@ def binding_constraints(seed: int = 0) -> dict[str, Array]:
 
 def parted(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The objective's numbers, and the constraints."""
-    constraints = {name: values[name] for name in ("G", "h", "A", "b", "lb", "ub") if name in values}
+    names: tuple[str, ...] = ("G", "h", "A", "b", "lb", "ub")
+    constraints = {name: values[name] for name in names if name in values}
     return {name: value for name, value in values.items() if name not in constraints}, constraints
