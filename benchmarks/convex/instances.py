@@ -32,6 +32,7 @@ EXPONENT = 3.0
 INTERVALS = {"entropy": (0.0, np.inf), "-log": (0.0, np.inf), "binary entropy": (0.0, 1.0)}
 KINDS = (*SLOPES, "log-sum-exp")
 LARGEST_SCALE = 300.0
+SCALES = {"binary entropy": 10.0}  # beyond that, 1 - x is nothing that a double can tell from zero
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def random_instance(kind: str, seed: int) -> Instance:
     """One program; its logits have a scale between 1 and LARGEST_SCALE."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     n = int(rng.integers(2, 21))
-    scale = LARGEST_SCALE ** rng.uniform()
+    scale = SCALES.get(kind, LARGEST_SCALE) ** rng.uniform()
     q = scale * rng.normal(size=n)
     inside = _point(kind, rng, n)
     mapped = kind not in INTERVALS and rng.uniform() < 0.7
@@ -115,7 +116,7 @@ def _constraints(kind: str, rng: np.random.Generator, inside: Array) -> dict[str
 
 
 def kkt_residual(instance: Instance, solution: Any) -> float:
-    """The largest of the relative residuals, recomputed from the data."""
+    """The largest of the relative residuals, recomputed from the data; NaN is infinite."""
     x, y, z, z_box = solution.x, solution.y, solution.z, solution.z_box
     given = instance.constraints
     g = instance.gradient(x)
@@ -124,22 +125,34 @@ def kkt_residual(instance: Instance, solution: Any) -> float:
     products = [np.zeros(1)]
     if "A" in given:
         forces.append(given["A"].T @ y)
-        errors.append(_relative(given["A"] @ x - given["b"], given["b"]))
+        errors.append(_relative(given["A"] @ x - given["b"], given["b"], np.abs(given["A"]) @ np.abs(x)))
     if "G" in given:
         forces.append(given["G"].T @ z)
         slack = given["h"] - given["G"] @ x
-        errors.append(_relative(np.minimum(slack, 0.0), given["h"]))
+        errors.append(_relative(np.minimum(slack, 0.0), given["h"], np.abs(given["G"]) @ np.abs(x)))
         products.append(z * slack)
     for name, sign in (("ub", 1.0), ("lb", -1.0)):
         push = np.maximum(sign * z_box, 0.0)
-        slack = sign * (given[name] - x) if name in given else np.full(x.size, np.inf)
-        errors.append(float(np.maximum(-slack, 0.0).max()))
-        products.append(np.where(push > 0, push * slack, 0.0))
-    errors.append(_relative(np.sum(forces, axis=0), np.stack(forces)))
+        if name not in given:
+            errors.append(float(push.max()))
+            continue
+        slack = sign * (given[name] - x)
+        errors.append(_relative(np.minimum(slack, 0.0), given[name]))
+        products.append(push * slack)
+    residual = np.maximum(np.abs(np.sum(forces, axis=0)) - _rounding(instance.gradient, x), 0.0)
+    errors.append(_relative(residual, *forces))
     complementarity = max(float(np.abs(p).max(initial=0.0)) for p in products)
     errors.append(complementarity / (1.0 + float(np.abs(g * x).max())))
     return float(np.nan_to_num(np.max(errors), nan=np.inf))
 
 
-def _relative(residual: Array, scale: Array) -> float:
-    return float(np.abs(residual).max(initial=0.0)) / (1.0 + float(np.abs(scale).max(initial=0.0)))
+def _rounding(gradient: Callable[[Array], Array], x: Array) -> Array:
+    """What the last digit of x is to the gradient: next to the end of a domain no x has a small residual."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        change = np.abs(gradient(np.nextafter(x, np.inf)) - gradient(np.nextafter(x, -np.inf)))
+    return np.where(np.isnan(change), np.inf, change)
+
+
+def _relative(residual: Array, *scales: Array) -> float:
+    largest = max(float(np.abs(scale).max(initial=0.0)) for scale in scales)
+    return float(np.abs(residual).max(initial=0.0)) / (1.0 + largest)
