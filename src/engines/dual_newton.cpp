@@ -16,9 +16,16 @@ constexpr double armijo = 1e-4;
 constexpr double rounding_of_dual = 1e-14;  // relative to its parts
 constexpr double exact = 4e-15;             // violation of the constraints that a step could hardly lower
 constexpr double good = 1e-10;              // and one that may be rounding all the same
-constexpr int most_steps_here = 40;
+constexpr double roughly = 1e-2;            // and one that is enough on the way to another temperature
+constexpr int most_steps_at_once = 15;
+constexpr int most_steps_here = 60;
+constexpr int most_steps_cooling = 12;
+constexpr int most_coolings = 100;
+constexpr double fastest = 8;      // fall of the temperature at a time
+constexpr double slowest = 1.005;  // below this it leads nowhere
 constexpr int most_halvings = 30;
 constexpr int most_changes = 12;            // of the set within a step
+constexpr double one_rounding = 4e-16;
 constexpr double hardly_there = 1e-290;     // a number that may have been rounded to zero
 constexpr double nearly_dependent = 1e-11;  // a pivot of M relative to its diagonal
 
@@ -57,9 +64,8 @@ void DualNewton::load(const SeparableProgram& program) {
   const Index stride = C_.rows();
   if (p_ > 0) small_transpose(data.A, n_, n_, p_, C_.data(), stride);
   if (m_ > 0) small_transpose(data.G, n_, n_, m_, C_.data() + p_, stride);
-  weight_.setOnes();
   offset_.setZero();
-  if (program.weight != nullptr) weight_ = Eigen::Map<const Vector>(program.weight, n_);
+  set_temperature(1);
   if (program.offset != nullptr) offset_ = Eigen::Map<const Vector>(program.offset, n_);
   lower_.setConstant(-infinity);
   upper_.setConstant(infinity);
@@ -73,8 +79,71 @@ bool DualNewton::run(const SeparableProgram& program, const VectorView& first_y,
   y = first_y;
   z = first_z.cwiseMax(0.0);
   evaluate(y, z, here_);
-  if (!climb()) return false;
+  if (!climb(exact, most_steps_at_once) && !cool()) return false;
   finish();
+  return true;
+}
+
+void DualNewton::set_temperature(double temperature) {
+  temperature_ = temperature;
+  weight_.setConstant(temperature);
+  if (program_->weight != nullptr) weight_ *= Eigen::Map<const Vector>(program_->weight, n_).asDiagonal();
+}
+
+/// From a temperature at which all is smooth down to one.
+bool DualNewton::cool() {
+  set_temperature(1);
+  double temperature = 1;
+  for (Index j = 0; j < n_; ++j) temperature = std::max(temperature, std::abs(program_->q[j]) / weight_[j]);
+  set_temperature(temperature);
+  y.setZero();
+  z.setZero();
+  evaluate(y, z, here_);
+  if (!climb(roughly, most_steps_here)) return false;
+  double factor = fastest;
+  for (int tries = 0; temperature > 1 && tries < most_coolings; ++tries) {
+    known_y_ = y;
+    known_z_ = z;
+    if (!foresee()) return false;
+    const double next = std::max(1.0, temperature / factor);
+    set_temperature(next);
+    y = known_y_ + (next - temperature) * drift_y_;
+    z = (known_z_ + (next - temperature) * drift_z_).cwiseMax(0.0);
+    evaluate(y, z, here_);
+    if (climb(next > 1 ? roughly : exact, most_steps_cooling)) {
+      temperature = next;
+      factor = std::min(fastest, factor * factor);
+    } else {
+      if (factor < slowest) return false;
+      factor = std::sqrt(factor);
+      y = known_y_;
+      z = known_z_;
+      set_temperature(temperature);
+      evaluate(y, z, here_);
+    }
+  }
+  return temperature == 1;
+}
+
+/// How the multipliers change with the temperature: M dlambda = -C_S D (w phi'(x)) on the rows that hold.  (N8)
+bool DualNewton::foresee() {
+  rows.clear();
+  for (Index i = 0; i < p_; ++i) rows.push_back(i);
+  for (Index i = 0; i < m_; ++i)
+    if (z[i] > 0) rows.push_back(p_ + i);
+  set_curvature();
+  form_M();
+  drift_y_.setZero(p_);
+  drift_z_.setZero(m_);
+  for (Index j = 0; j < n_; ++j) pull_[j] = D[j] > 0 ? -D[j] * first_[j] * weight_[j] / temperature_ : 0;
+  for (Index i = 0; i < count(); ++i) {
+    right_[i] = 0;
+    for (Index j = 0; j < n_; ++j) right_[i] += C_(rows[at(i)], j) * pull_[j];
+  }
+  std::fill_n(held_.begin(), rows.size(), std::uint8_t{1});
+  if (!solve_with_M()) return false;
+  for (Index i = 0; i < count(); ++i)
+    (rows[at(i)] < p_ ? drift_y_[rows[at(i)]] : drift_z_[rows[at(i)] - p_]) = step_[i];
   return true;
 }
 
@@ -166,6 +235,16 @@ bool DualNewton::solve_on_set() {
       if (step_[j] != 0) value -= M_(i, j) * step_[j];
     right_[a] = value;
   }
+  return solve_with_M();
+}
+
+/// On the set, from `right_` to `step_`.
+bool DualNewton::solve_with_M() {
+  set_.clear();
+  for (Index i = 0; i < count(); ++i)
+    if (held_[at(i)] != 0) set_.push_back(i);
+  const auto s = static_cast<Index>(set_.size());
+  const Vector right_side = right_.head(s);
   double more = 1e-15;
   for (int attempt = 0; attempt < 6; ++attempt, more *= 100) {
     for (Index b = 0; b < s; ++b) {
@@ -174,6 +253,7 @@ bool DualNewton::solve_on_set() {
       factor_(b, b) *= 1 + more;
     }
     if (s > 0 && !partial_cholesky(factor_.topLeftCorner(s, s), 1)) continue;
+    right_.head(s) = right_side;
     triangular_solve(Op::None, factor_.topLeftCorner(s, s), right_.head(s));
     triangular_solve(Op::Transpose, factor_.topLeftCorner(s, s), right_.head(s));
     for (Index a = 0; a < s; ++a) step_[set_[at(a)]] = right_[a];
@@ -216,12 +296,12 @@ bool DualNewton::find_step() {
   return true;
 }
 
-bool DualNewton::climb() {
+bool DualNewton::climb(double accuracy, int most_steps) {
   double last = infinity;
-  for (;; ++steps) {
+  for (int taken = 0;; ++taken, ++steps) {
     const double error = violation(here_);
-    if (error <= exact || (error <= good && error >= 0.5 * last)) return true;
-    if (steps >= most_steps_here || !std::isfinite(here_.value)) return false;
+    if (error <= accuracy || (error <= good && error >= 0.5 * last)) return true;
+    if (taken >= most_steps || !std::isfinite(here_.value)) return false;
     last = error;
     if (!find_step()) return false;
     double slope = 0;
@@ -278,9 +358,11 @@ void DualNewton::finish() {
   for (Index j = 0; j < n_; ++j) {
     const bool at_lower = x[j] <= lower_[j];
     const bool at_upper = x[j] >= upper_[j];
-    // Of a number that was rounded to zero the slope is not that of the number meant.
-    const bool rounded = !at_lower && !at_upper && program_->phi.lower() == 0 && t_[j] < hardly_there;
-    if (rounded) gradient[j] = -(Aty[j] + Gtz[j]);
+    const double residual = gradient[j] + Aty[j] + Gtz[j];
+    // What rounding x does to its slope is no residual; near the end of the domain that may be anything.
+    const double of_rounding = one_rounding * (std::abs(x[j]) + std::abs(offset_[j])) * weight_[j] * second_[j];
+    const bool rounded = std::abs(residual) <= of_rounding || (program_->phi.lower() == 0 && t_[j] < hardly_there);
+    if (!at_lower && !at_upper && rounded) gradient[j] = -(Aty[j] + Gtz[j]);
     z_box[j] = at_lower || at_upper ? -(gradient[j] + Aty[j] + Gtz[j]) : 0;
     side[j] = (at_upper ? 1 : 0) - (at_lower ? 1 : 0);
     if (at_lower && at_upper) side[j] = z_box[j] < 0 ? -1 : 1;

@@ -24,7 +24,8 @@ struct SeparableProgram {
 ///     M d = C x - c on the rows that hold,   M = C_F D C_F',   D = 1 / (w phi''), F the variables inside
 ///     (N5)
 ///
-/// so that only the constraints are ever violated. Rows enter and leave within a step by their signs, on the
+/// so that only the constraints are ever violated. Where that does not lead to the solution, w is multiplied by a
+/// temperature that falls to one, and the solutions on the way show the direction (N8). Rows enter and leave within a step by their signs, on the
 /// same M. Takes no memory after construction.
 class DualNewton {
  public:
@@ -61,7 +62,10 @@ class DualNewton {
     return row < p_ ? trial.Ax[row] : trial.Gx[row - p_];
   }
   void load(const SeparableProgram& program);
-  [[nodiscard]] bool climb();
+  [[nodiscard]] bool climb(double accuracy, int most_steps);
+  [[nodiscard]] bool cool();
+  void set_temperature(double temperature);
+  [[nodiscard]] bool foresee();
   void evaluate(const Vector& y_at, const Vector& z_at, Trial& trial);
   [[nodiscard]] static double limit_product(const Vector& multipliers, const VectorView& limits);
   [[nodiscard]] double violation(const Trial& trial) const;
@@ -70,6 +74,7 @@ class DualNewton {
   void form_M();
   [[nodiscard]] bool find_step();
   [[nodiscard]] bool solve_on_set();
+  [[nodiscard]] bool solve_with_M();
   [[nodiscard]] bool change_set();
   [[nodiscard]] bool search(double slope);
   void finish();
@@ -85,6 +90,8 @@ class DualNewton {
   std::vector<std::uint8_t> held_;  // which of `rows` are in the set of this step
   std::vector<Index> set_;          // those, by their places in `rows`
   Vector next_y_, next_z_;
+  Vector known_y_, known_z_, drift_y_, drift_z_;  // at a temperature, and their change with it
+  double temperature_ = 1;
   Trial here_, there_;
   Eigen::ArrayXd t_, value_, first_, second_;
 };

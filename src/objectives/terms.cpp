@@ -159,6 +159,28 @@ double InstanceTerm::largest_step(const Vector& x, const Vector& d, double longe
   return longest;
 }
 
+Index InstanceTerm::domain_rows() const {
+  if (quadratic()) return 0;
+  return rows_ * ((std::isfinite(phi_.lower()) ? 1 : 0) + (std::isfinite(phi_.upper()) ? 1 : 0));
+}
+
+Index InstanceTerm::add_domain(Index first, DenseMatrix& G, Vector& h) const {
+  const auto add_rows = [&](double sign, double end) {  // sign t >= sign end + delta
+    for (Index i = 0; i < rows_; ++i, ++first) {
+      if (map_ == nullptr)
+        G(first, i) = -sign;
+      else
+        G.row(first).head(n_) = -sign * M().col(i).transpose();
+      G(first, n_) = 1;
+      h[first] = -sign * (end + (offset_ == nullptr ? 0 : offset_[i]));
+    }
+  };
+  if (quadratic()) return first;
+  if (std::isfinite(phi_.lower())) add_rows(1, phi_.lower());
+  if (std::isfinite(phi_.upper())) add_rows(-1, phi_.upper());
+  return first;
+}
+
 void InstanceTerm::add_quadratic_cross(const double* x, const InstanceTerm& dot, double* gradient) const {
   Sum g(gradient, n_);
   if (dot.P_ != nullptr) {

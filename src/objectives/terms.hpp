@@ -26,6 +26,11 @@ class InstanceTerm {
   /// The largest share of the step d that stays clearly inside the domain, at most `longest`.
   [[nodiscard]] double largest_step(const Vector& x, const Vector& d, double longest, Workspace& w) const;
 
+  /// Rows that say that t is inside the domain by delta, the last variable.
+  [[nodiscard]] Index domain_rows() const;
+  /// Writes them from row `first` on; returns the row behind the last.
+  Index add_domain(Index first, DenseMatrix& G, Vector& h) const;
+
   /// Adds d(grad f)/dtheta along `dot`, the change of this term's fields.
   void add_cross(const double* x, const InstanceTerm& dot, double* gradient, Workspace& w) const;
 

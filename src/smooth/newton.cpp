@@ -20,6 +20,10 @@ constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
 constexpr double same_hessian = 1e-9;    // relative change that leaves derivatives as they are
 constexpr double of_quadratic = 1e-9;    // tolerance of the quadratic programs
+constexpr double endless = 1e12;         // a point that is so far away is on its way to infinity
+constexpr double long_step = 1e3;        // relative to the point, where the quadratic program has no end
+constexpr double tiny = 1e-100;
+constexpr double some_descent = 1e-9;  // of f, relative to its parts
 constexpr int most_steps = 500;
 constexpr int most_halvings = 100;
 constexpr int patience = 4;        // steps without a smaller residual, once it is below tolerance
@@ -96,8 +100,11 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
     });
     if (seconds_left() <= 0)
       for (const Index i : in_state(wanted, State::Trial, State::Stepping)) end(i, Status::TimeLimit);
-    const std::vector<Index> stepping = in_state(wanted, State::Stepping, State::Stepping);
-    if (!stepping.empty()) step(stepping);
+    for (;;) {  // most have a step after the first
+      const std::vector<Index> stepping = in_state(wanted, State::Stepping, State::Stepping);
+      if (stepping.empty()) break;
+      step(stepping);
+    }
     waiting = in_state(wanted, State::Trial, State::First);
   }
 }
@@ -139,6 +146,7 @@ void Newton::judge(Index i, Products& products) {
     return reject(i);
   }
   const bool first = now.state == State::First;
+  now.descended = first || before - merit > some_descent * now.noise / rounding_of_f;
   now.value = f;
   now.violation = far;
   now.noise = rounding_of_f * (std::abs(f) + gradient_.col(i).cwiseProduct(trial_.col(i)).cwiseAbs().sum());
@@ -156,7 +164,7 @@ void Newton::judge(Index i, Products& products) {
 void Newton::reject(Index i) {
   Progress& now = progress_[at(i)];
   if (!std::isfinite(trial_value_[i])) now.length *= 0.3;
-  if (now.along_ray || ++now.halvings > most_halvings || now.length < 1e-300) {
+  if (++now.halvings > most_halvings || now.length < 1e-300) {
     trial_.col(i) = point.x.col(i);
     return end(i, residuals[at(i)].below(settings_.tolerance) ? Status::Solved : Status::NumericalError);
   }
@@ -178,9 +186,11 @@ void Newton::accept(Index i, const Residuals& now) {
   Progress& progress = progress_[at(i)];
   residuals[at(i)] = now;
   ++steps[at(i)];
-  const bool whole = progress.length == 1 && !progress.along_ray;
+  const bool whole = progress.length == 1 && progress.sigma == 0;
+  progress.sigma = 0;
   const double error = now.worst();
-  progress.idle = error < 0.5 * progress.best ? 0 : progress.idle + 1;
+  const bool better = error < 0.5 * progress.best || (error > settings_.tolerance && progress.descended);
+  progress.idle = better ? 0 : progress.idle + 1;
   progress.best = std::min(progress.best, error);
   const bool good = whole && now.below(settings_.tolerance);
   if (good && unchanged_hessian(i) && (error <= exact || progress.idle >= 2)) return end(i, Status::Solved);
@@ -222,6 +232,24 @@ void Newton::step(const std::vector<Index>& instances) {
   for (std::size_t k = 0; k < instances.size(); ++k) use_step(instances[k], static_cast<Index>(k), last);
 }
 
+/// The quadratic program falls without end along a ray, f perhaps not: it is solved again, with a diagonal
+/// that allows a long step.
+void Newton::lean(Index i, const Vector& ray) {
+  Progress& now = progress_[at(i)];
+  const double size = norm(point.x.col(i));
+  if (size > endless || now.sigma > 1e100) {
+    point.x.col(i) = ray;
+    for (DenseMatrix* multipliers : {&point.y, &point.z, &point.z_box}) multipliers->col(i).setConstant(nan);
+    value[i] = -infinity;
+    return end(i, Status::DualInfeasible);
+  }
+  const double more =
+      now.sigma > 0 ? 99 * now.sigma : (norm(gradient_.col(i)) + tiny) / (long_step * (1 + size));
+  now.sigma += more;
+  Eigen::Map<DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal().array() += more;
+  equivalent_->q.col(i) -= more * point.x.col(i);
+}
+
 /// Towards the solution of the quadratic program, as far as the domain allows.
 void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
   Progress& now = progress_[at(i)];
@@ -237,11 +265,7 @@ void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
     }
     return end(i, found);
   }
-  now.along_ray = found == Status::DualInfeasible;
-  if (now.along_ray) {
-    d_.col(i) = solved.point.x.col(k);
-    return end(i, found);
-  }
+  if (found == Status::DualInfeasible) return lean(i, solved.point.x.col(k));
   d_.col(i) = solved.point.x.col(k) - point.x.col(i);
   point.y.col(i) = solved.point.y.col(k);
   point.z.col(i) = solved.point.z.col(k);

@@ -38,9 +38,10 @@ class Newton {
     State state = State::Done;
     double value = 0, violation = 0;  // f and the constraints at x
     double nu = 0, slope = 0, noise = 0;
-    double length = 1;       // of the step that is tried
-    bool along_ray = false;  // the quadratic program has no end: neither may f
-    double best = 0;         // residual so far
+    double length = 1;      // of the step that is tried
+    double sigma = 0;       // on the diagonal of the Hessian where the quadratic program has no end
+    double best = 0;        // residual so far
+    bool descended = true;  // the last step was clearly downhill
     int idle = 0, halvings = 0;
   };
 
@@ -51,6 +52,7 @@ class Newton {
   [[nodiscard]] bool unchanged_hessian(Index i) const;
   void step(const std::vector<Index>& instances);
   void use_step(Index i, Index k, const BatchSolution& solved);
+  void lean(Index i, const Vector& ray);
   void end(Index i, Status why);
   [[nodiscard]] double violation(Index i, const Products& products) const;
   [[nodiscard]] double seconds_left() const;

@@ -8,6 +8,7 @@
 #include "linalg/dense.hpp"
 #include "linalg/threads.hpp"
 #include "problem/checks.hpp"
+#include "smooth/first_point.hpp"
 #include "smooth/newton.hpp"
 #include "smooth/separable.hpp"
 
@@ -34,36 +35,6 @@ void check_terms(const SmoothProgram& program) {
   }
 }
 
-/// Where f can be evaluated, and the bounds allow.
-Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& instance) {
-  const Index n = instance.matrices.n;
-  const VectorsView data = instance.vectors();
-  Vector lower = Vector::Constant(n, -infinity);
-  Vector upper = Vector::Constant(n, infinity);
-  if (data.lb.size() > 0) lower = data.lb;
-  if (data.ub.size() > 0) upper = data.ub;
-  Vector x = Vector::Zero(n);
-  for (const InstanceTerm& term : terms) {
-    if (term.quadratic() || term.map() != nullptr) continue;
-    for (Index j = 0; j < n; ++j) {
-      const double offset = term.offset() != nullptr ? term.offset()[j] : 0;
-      lower[j] = std::max(lower[j], offset + term.phi().lower());
-      upper[j] = std::min(upper[j], offset + term.phi().upper());
-      if (std::isfinite(term.phi().lower())) x[j] = offset + term.phi().inside();
-    }
-  }
-  for (Index j = 0; j < n; ++j) {
-    if (x[j] > lower[j] && x[j] < upper[j]) continue;
-    const bool both = std::isfinite(lower[j]) && std::isfinite(upper[j]);
-    if (both) {
-      x[j] = 0.5 * (lower[j] + upper[j]);
-    } else {
-      x[j] = x[j] <= lower[j] ? lower[j] + 1 : upper[j] - 1;
-    }
-  }
-  return x;
-}
-
 /// A batch on its way: the dual method where f is separable, Newton's for the rest.
 class SmoothSolver {
  public:
@@ -85,11 +56,7 @@ class SmoothSolver {
     if (left.empty()) return without_newton();
     Newton newton(program_, settings_, initial_, equivalent_, evaluator_);
     DenseMatrix start = DenseMatrix::Zero(program_.constraints.n, size_);
-    for (const Index i : left) {
-      const bool given = initial_.x.size() > 0 && initial_.x.col(i).allFinite();
-      start.col(i) = given ? Vector(initial_.x.col(i))
-                           : first_point(evaluator_.terms(i), instance_of(equivalent_->program, i));
-    }
+    std::erase_if(left, [&](Index i) { return !find_start(i, newton, start); });
     newton.run(left, start);
     return conclude(newton);
   }
@@ -101,6 +68,34 @@ class SmoothSolver {
     return valid_vectors(instance) && (data.m == 0 || all_finite(data.G, data.m * data.n)) &&
            (data.p == 0 || all_finite(data.A, data.p * data.n)) &&
            std::ranges::all_of(evaluator_.terms(i), [](const InstanceTerm& term) { return term.valid(); });
+  }
+
+  /// The user's, or one inside the domain; false if there is none.
+  bool find_start(Index i, Newton& newton, DenseMatrix& start) const {
+    const auto& terms = evaluator_.terms(i);
+    if (initial_.x.size() > 0 && initial_.x.col(i).allFinite()) {
+      start.col(i) = initial_.x.col(i);
+      InstanceTerm::Workspace workspace;
+      Vector gradient(start.rows());
+      const auto inside = [&](const InstanceTerm& term) {
+        (void)term.add(initial_.x.data() + i * start.rows(), gradient.data(), nullptr, workspace);
+        return gradient.allFinite();
+      };
+      gradient.setZero();
+      if (std::ranges::all_of(terms, inside)) return true;
+    }
+    Point proof;
+    const Vector x = first_point(terms, instance_of(equivalent_->program, i), settings_, proof);
+    if (x.size() > 0 || start.rows() == 0) {
+      start.col(i) = x;
+      return true;
+    }
+    newton.status[at(i)] = Status::PrimalInfeasible;
+    newton.value[i] = infinity;
+    newton.point.y.col(i) = proof.y;
+    newton.point.z.col(i) = proof.z;
+    newton.point.z_box.col(i) = proof.z_box;
+    return false;
   }
 
   /// Everything that is not solved, in the place of a solution.
