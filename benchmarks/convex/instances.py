@@ -32,7 +32,7 @@ EXPONENT = 3.0
 INTERVALS = {"entropy": (0.0, np.inf), "-log": (0.0, np.inf), "binary entropy": (0.0, 1.0)}
 KINDS = (*SLOPES, "log-sum-exp")
 LARGEST_SCALE = 300.0
-SCALES = {"binary entropy": 10.0}  # beyond that, 1 - x is nothing that a double can tell from zero
+SCALES = {"binary entropy": 300.0}  # beyond that, 1 - x is nothing that a double can tell from zero
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Instance:
     objective: Objective
     gradient: Callable[[Array], Array]
     constraints: dict[str, Any]
+    interval: tuple[float, float] = (-np.inf, np.inf)  # the domain of every variable
 
 
 def random_instance(kind: str, seed: int) -> Instance:
@@ -63,7 +64,8 @@ def random_instance(kind: str, seed: int) -> Instance:
         ridge = 10.0 ** rng.uniform(-3, 0)
         objective, smooth = objective + Quadratic(ridge * np.eye(n)), gradient
         gradient = lambda x: smooth(x) + ridge * x  # noqa: E731
-    return Instance(objective, gradient, _constraints(kind, rng, inside))
+    interval = INTERVALS.get(kind, (-np.inf, np.inf))
+    return Instance(objective, gradient, _constraints(kind, rng, inside), interval)
 
 
 def _with_map(
@@ -117,7 +119,12 @@ def _constraints(kind: str, rng: np.random.Generator, inside: Array) -> dict[str
 
 def kkt_residual(instance: Instance, solution: Any) -> float:
     """The largest of the relative residuals, recomputed from the data; NaN is infinite."""
+    low, high = instance.interval
     x, y, z, z_box = solution.x, solution.y, solution.z, solution.z_box
+    if not ((low <= x) & (x <= high)).all():
+        return np.inf
+    # An x that was rounded to the end of the domain is judged by its neighbour inside.
+    x = np.clip(x, np.nextafter(low, np.inf), np.nextafter(high, -np.inf))
     given = instance.constraints
     g = instance.gradient(x)
     forces = [g, z_box]
@@ -139,18 +146,23 @@ def kkt_residual(instance: Instance, solution: Any) -> float:
         slack = sign * (given[name] - x)
         errors.append(_relative(np.minimum(slack, 0.0), given[name]))
         products.append(push * slack)
-    residual = np.maximum(np.abs(np.sum(forces, axis=0)) - _rounding(instance.gradient, x), 0.0)
-    errors.append(_relative(residual, *forces))
+    errors.append(_relative(_beyond_rounding(instance, x, np.sum(forces, axis=0)), *forces))
     complementarity = max(float(np.abs(p).max(initial=0.0)) for p in products)
     errors.append(complementarity / (1.0 + float(np.abs(g * x).max())))
     return float(np.nan_to_num(np.max(errors), nan=np.inf))
 
 
-def _rounding(gradient: Callable[[Array], Array], x: Array) -> Array:
-    """What the last digit of x is to the gradient: next to the end of a domain no x has a small residual."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        change = np.abs(gradient(np.nextafter(x, np.inf)) - gradient(np.nextafter(x, -np.inf)))
-    return np.where(np.isnan(change), np.inf, change)
+def _beyond_rounding(instance: Instance, x: Array, residual: Array) -> Array:
+    """What is left of the residual after what the last digit of x is to it.
+
+    Next to the end of a domain no x has a small residual; there it must only push towards the end.
+    """
+    low, high = instance.interval
+    below, above = np.nextafter(x, -np.inf), np.nextafter(x, np.inf)
+    at_low, at_high = below <= low, above >= high
+    below, above = np.where(at_low, x, below), np.where(at_high, x, above)
+    left = np.maximum(np.abs(residual) - np.abs(instance.gradient(above) - instance.gradient(below)), 0.0)
+    return np.where((at_low & (residual > 0)) | (at_high & (residual < 0)), 0.0, left)
 
 
 def _relative(residual: Array, *scales: Array) -> float:
