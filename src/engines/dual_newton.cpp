@@ -15,16 +15,17 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double armijo = 1e-4;
 constexpr double rounding_of_dual = 1e-14;  // relative to its parts
 constexpr double exact = 4e-15;             // violation of the constraints that a step could hardly lower
-constexpr double good = 1e-10;              // and one that may be rounding all the same
+constexpr double good = 1e-4;               // and one that may be the rounding of the multipliers
 constexpr double roughly = 1e-2;            // and one that is enough on the way to another temperature
 constexpr int most_steps_at_once = 15;
 constexpr int most_steps_here = 60;
 constexpr int most_steps_cooling = 12;
 constexpr int most_coolings = 100;
+constexpr int most_corrections = 4;
 constexpr double fastest = 8;      // fall of the temperature at a time
 constexpr double slowest = 1.005;  // below this it leads nowhere
 constexpr int most_halvings = 30;
-constexpr int most_changes = 12;            // of the set within a step
+constexpr int most_changes = 12;  // of the set within a step
 constexpr double one_rounding = 4e-16;
 constexpr double hardly_there = 1e-290;     // a number that may have been rounded to zero
 constexpr double nearly_dependent = 1e-11;  // a pivot of M relative to its diagonal
@@ -87,7 +88,7 @@ bool DualNewton::run(const SeparableProgram& program, const VectorView& first_y,
 void DualNewton::set_temperature(double temperature) {
   temperature_ = temperature;
   weight_.setConstant(temperature);
-  if (program_->weight != nullptr) weight_ *= Eigen::Map<const Vector>(program_->weight, n_).asDiagonal();
+  if (program_->weight != nullptr) weight_ = temperature * Eigen::Map<const Vector>(program_->weight, n_);
 }
 
 /// From a temperature at which all is smooth down to one.
@@ -125,12 +126,10 @@ bool DualNewton::cool() {
   return temperature == 1;
 }
 
-/// How the multipliers change with the temperature: M dlambda = -C_S D (w phi'(x)) on the rows that hold.  (N8)
+/// How the multipliers change with the temperature: M dlambda = -C_S D (w phi'(x)) on the rows that hold.
+/// (N8)
 bool DualNewton::foresee() {
-  rows.clear();
-  for (Index i = 0; i < p_; ++i) rows.push_back(i);
-  for (Index i = 0; i < m_; ++i)
-    if (z[i] > 0) rows.push_back(p_ + i);
+  hold_active_rows();
   set_curvature();
   form_M();
   drift_y_.setZero(p_);
@@ -336,15 +335,48 @@ bool DualNewton::search(double slope) {
   return false;
 }
 
-/// The solution in the user's terms, and what the check says of it.
-void DualNewton::finish() {
+/// Where w is small, x depends on the last digits of the multipliers: x itself takes the step (N5).
+void DualNewton::correct() {
   const MatricesView& data = program_->constraints.matrices;
-  VectorsView vectors = program_->constraints.vectors();
-  x = here_.x;
+  const VectorsView vectors = program_->constraints.vectors();
+  hold_active_rows();
+  for (int round = 0; round < most_corrections && violation(here_) > exact; ++round) {
+    set_curvature();
+    form_M();
+    std::fill_n(held_.begin(), rows.size(), std::uint8_t{1});
+    if (!solve_on_set()) return;
+    pull_.setZero();
+    for (Index i = 0; i < count(); ++i) {
+      const Index row = rows[at(i)];
+      if (row < p_)
+        y[row] += step_[i];
+      else
+        z[row - p_] = std::max(0.0, z[row - p_] + step_[i]);
+      for (Index j = 0; j < n_; ++j) pull_[j] += C_(row, j) * step_[i];
+    }
+    there_.x = (here_.x - D.cwiseProduct(pull_)).cwiseMax(lower_).cwiseMin(upper_);
+    if (!((there_.x - offset_).array() >= program_->phi.lower()).all()) return;
+    here_.x.swap(there_.x);
+    here_.Ax = -vectors.b;
+    here_.Gx = -vectors.h;
+    multiply(Op::Transpose, Op::None, 1, data.A_rows(), here_.x, 1, here_.Ax);
+    multiply(Op::Transpose, Op::None, 1, data.G_rows(), here_.x, 1, here_.Gx);
+  }
+}
+
+void DualNewton::hold_active_rows() {
   rows.clear();
   for (Index i = 0; i < p_; ++i) rows.push_back(i);
   for (Index i = 0; i < m_; ++i)
     if (z[i] > 0) rows.push_back(p_ + i);
+}
+
+/// The solution in the user's terms, and what the check says of it.
+void DualNewton::finish() {
+  const MatricesView& data = program_->constraints.matrices;
+  VectorsView vectors = program_->constraints.vectors();
+  correct();
+  x = here_.x;
   set_curvature();
   t_ = (x - offset_).array();
   program_->phi.evaluate(t_, value_, first_, second_);
@@ -360,8 +392,10 @@ void DualNewton::finish() {
     const bool at_upper = x[j] >= upper_[j];
     const double residual = gradient[j] + Aty[j] + Gtz[j];
     // What rounding x does to its slope is no residual; near the end of the domain that may be anything.
-    const double of_rounding = one_rounding * (std::abs(x[j]) + std::abs(offset_[j])) * weight_[j] * second_[j];
-    const bool rounded = std::abs(residual) <= of_rounding || (program_->phi.lower() == 0 && t_[j] < hardly_there);
+    const double of_rounding =
+        one_rounding * (std::abs(x[j]) + std::abs(offset_[j])) * weight_[j] * second_[j];
+    const bool rounded =
+        std::abs(residual) <= of_rounding || (program_->phi.lower() == 0 && t_[j] < hardly_there);
     if (!at_lower && !at_upper && rounded) gradient[j] = -(Aty[j] + Gtz[j]);
     z_box[j] = at_lower || at_upper ? -(gradient[j] + Aty[j] + Gtz[j]) : 0;
     side[j] = (at_upper ? 1 : 0) - (at_lower ? 1 : 0);
@@ -396,6 +430,7 @@ void DualNewton::measure_margin() {
   for (Index j = 0; j < n_; ++j) {
     const double curvature = second_[j] * weight_[j];
     const double length = std::isfinite(curvature) ? 1 / std::sqrt(curvature) : 0;
+    if (lower_[j] == upper_[j]) continue;  // an equality
     if (std::isfinite(lower_[j])) note(x[j] - lower_[j], std::max(0.0, -z_box[j]), length);
     if (std::isfinite(upper_[j])) note(upper_[j] - x[j], std::max(0.0, z_box[j]), length);
   }

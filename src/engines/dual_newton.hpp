@@ -24,9 +24,9 @@ struct SeparableProgram {
 ///     M d = C x - c on the rows that hold,   M = C_F D C_F',   D = 1 / (w phi''), F the variables inside
 ///     (N5)
 ///
-/// so that only the constraints are ever violated. Where that does not lead to the solution, w is multiplied by a
-/// temperature that falls to one, and the solutions on the way show the direction (N8). Rows enter and leave within a step by their signs, on the
-/// same M. Takes no memory after construction.
+/// so that only the constraints are ever violated. Where that does not lead to the solution, w is multiplied
+/// by a temperature that falls to one, and the solutions on the way show the direction (N8). Rows enter and
+/// leave within a step by their signs, on the same M. Takes no memory after construction.
 class DualNewton {
  public:
   DualNewton(Index n, Index m, Index p);
@@ -77,6 +77,8 @@ class DualNewton {
   [[nodiscard]] bool solve_with_M();
   [[nodiscard]] bool change_set();
   [[nodiscard]] bool search(double slope);
+  void correct();
+  void hold_active_rows();
   void finish();
   void measure_margin();
 

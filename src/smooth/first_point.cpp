@@ -83,6 +83,19 @@ QuadraticProgram<DenseMatrix> widest(const std::vector<InstanceTerm>& terms, con
   return qp;
 }
 
+Settings plain(const Settings& settings) {
+  Settings rest;
+  rest.time_limit = settings.time_limit;
+  rest.poll = settings.poll;
+  return rest;
+}
+
+/// Those of the user's constraints; the domain's rows have none of their own to go to.
+Point multipliers_of(const Point& found, const Instance& instance) {
+  return {
+      .y = found.y, .z = found.z.head(instance.matrices.m), .z_box = found.z_box.head(instance.matrices.n)};
+}
+
 }  // namespace
 
 Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& instance, const Settings& settings,
@@ -90,17 +103,21 @@ Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& insta
   const Vector x = by_variables(terms, instance);
   if (inside(terms, x)) return x;
   const Index n = x.size();
-  Settings plain;
-  plain.time_limit = settings.time_limit;
-  plain.poll = settings.poll;
-  const auto widest_point = solve_one(widest(terms, instance, x), plain, {});
-  if (widest_point.status == Status::Solved && widest_point.x[n] > inside_enough &&
-      inside(terms, widest_point.x.head(n)))
-    return widest_point.x.head(n);
-  proof = {.y = widest_point.y,
-           .z = widest_point.z.head(instance.matrices.m),
-           .z_box = widest_point.z_box.head(n)};
+  const auto found = solve_one(widest(terms, instance, x), plain(settings), {});
+  if (found.status == Status::Solved && found.x[n] > inside_enough && inside(terms, found.x.head(n)))
+    return found.x.head(n);
+  proof = multipliers_of(found, instance);
   return {};
+}
+
+bool outside_domain(const std::vector<InstanceTerm>& terms, const Instance& instance,
+                    const Settings& settings, Point& proof) {
+  if (std::ranges::none_of(terms, [](const InstanceTerm& term) { return term.domain_rows() > 0; }))
+    return false;
+  const auto found = solve_one(widest(terms, instance, by_variables(terms, instance)), plain(settings), {});
+  proof = multipliers_of(found, instance);
+  return found.status == Status::PrimalInfeasible ||
+         (found.status == Status::Solved && found.x[instance.matrices.n] < -inside_enough);
 }
 
 }  // namespace altdiff::detail

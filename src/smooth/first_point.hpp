@@ -1,5 +1,7 @@
 #pragma once
 
+#include <altdiff/settings.hpp>
+
 #include "engines/active_set/engine.hpp"
 #include "objectives/terms.hpp"
 
@@ -13,5 +15,9 @@ namespace altdiff::detail {
 /// Empty: no point of the domain satisfies the constraints; `proof` may say why.
 [[nodiscard]] Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
                                  const Settings& settings, Point& proof);
+
+/// Whether no point of the domain satisfies the constraints, for where a method did not find one.
+[[nodiscard]] bool outside_domain(const std::vector<InstanceTerm>& terms, const Instance& instance,
+                                  const Settings& settings, Point& proof);
 
 }  // namespace altdiff::detail

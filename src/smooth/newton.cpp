@@ -203,6 +203,8 @@ void Newton::accept(Index i, const Residuals& now) {
 void Newton::end(Index i, Status why) {
   progress_[at(i)].state = State::Done;
   status[at(i)] = why;
+  if (why != Status::InvalidData) return;
+  for (DenseMatrix* part : {&point.x, &point.y, &point.z, &point.z_box}) part->col(i).setConstant(nan);
 }
 
 /// The quadratic programs of all instances that want a step.

@@ -58,6 +58,7 @@ class SmoothSolver {
     DenseMatrix start = DenseMatrix::Zero(program_.constraints.n, size_);
     std::erase_if(left, [&](Index i) { return !find_start(i, newton, start); });
     newton.run(left, start);
+    for (const Index i : left) look_for_reason(i, newton);
     return conclude(newton);
   }
 
@@ -90,12 +91,27 @@ class SmoothSolver {
       start.col(i) = x;
       return true;
     }
+    declare_infeasible(i, proof, newton);
+    return false;
+  }
+
+  /// A method that found no point may have had none to find.
+  void look_for_reason(Index i, Newton& newton) const {
+    const bool failed =
+        newton.status[at(i)] == Status::NumericalError || newton.status[at(i)] == Status::MaxIterations;
+    if (!failed || newton.residuals[at(i)].primal <= settings_.tolerance) return;
+    Point proof;
+    if (outside_domain(evaluator_.terms(i), instance_of(equivalent_->program, i), settings_, proof))
+      declare_infeasible(i, proof, newton);
+  }
+
+  static void declare_infeasible(Index i, const Point& proof, Newton& newton) {
     newton.status[at(i)] = Status::PrimalInfeasible;
     newton.value[i] = infinity;
+    newton.point.x.col(i).setConstant(nan);
     newton.point.y.col(i) = proof.y;
     newton.point.z.col(i) = proof.z;
     newton.point.z_box.col(i) = proof.z_box;
-    return false;
   }
 
   /// Everything that is not solved, in the place of a solution.
