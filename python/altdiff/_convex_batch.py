@@ -10,6 +10,7 @@ import numpy as np
 from altdiff._arrays import real_array
 from altdiff._dense import COTANGENTS, CoreBatch
 from altdiff._directions import direction
+from altdiff._errors import ConvexSolveError
 from altdiff._fields import FIELDS, POINT
 from altdiff._native import core
 from altdiff._problem import Problem
@@ -46,6 +47,8 @@ class ConvexBatch(CoreBatch):
 
     The problem is that of the constraints, whose P and q are absent.
     """
+
+    error = ConvexSolveError
 
     native: NativeSmoothBatch
     layout: ConvexLayout
@@ -104,7 +107,7 @@ class ConvexBatch(CoreBatch):
                 for name in fields
                 if program.given[name] is not None
             },
-            None if adjoint is None else adjoint.reshape(*program.batch, -1),
+            None if adjoint is None else adjoint.reshape(*program.batch, program.sizes["n"]),
         )
 
     def _number_gradient(self, i: int, array: Array) -> Array:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from altdiff._arrays import is_sparse
 from altdiff._directions import direction
+from altdiff._errors import SolveError
 from altdiff._fields import FIELDS, POINT
 from altdiff._native import core
 from altdiff._status import Status
@@ -30,6 +31,8 @@ _PARTS = {name: index for index, name in enumerate(POINT)}
 @dataclass(eq=False)
 class CoreBatch:
     """A batch that the core solved. It reads the problem's arrays where they are: this keeps them."""
+
+    error: ClassVar[type[SolveError]] = SolveError  # what a failure raises
 
     problem: Problem
     native: Any

@@ -43,6 +43,11 @@ class SolveError(RuntimeError):
         super().__init__(status)
         self.status = np.asarray(status)
 
+    @classmethod
+    def advice(cls, status: Status) -> str:
+        """What to try where a solve ended with `status`."""
+        return advice(status)
+
     @property
     def instances(self) -> list[tuple[int, ...]]:
         """The indices of the instances that failed."""
@@ -51,7 +56,7 @@ class SolveError(RuntimeError):
     def __str__(self) -> str:
         if self.status.ndim == 0:
             status = Status(int(self.status))
-            return f"the problem was not solved: {status.name}. What to try: {advice(status)}"
+            return f"the problem was not solved: {status.name}. What to try: {self.advice(status)}"
         failed = self.instances
         lines = [f"{len(failed)} of {self.status.size} instances were not solved:"]
         lines += [f"  instance {_written(i)}: {Status(int(self.status[i])).name}" for i in failed[:_NAMED]]
@@ -59,8 +64,28 @@ class SolveError(RuntimeError):
             lines.append(f"  and {len(failed) - _NAMED} more")
         lines.append("What to try:")
         kinds = sorted({int(self.status[i]) for i in failed})
-        lines += [f"  {Status(kind).name}: {advice(Status(kind))}" for kind in kinds]
+        lines += [f"  {Status(kind).name}: {self.advice(Status(kind))}" for kind in kinds]
         return "\n".join(lines)
+
+
+_CONVEX_ADVICE = {
+    Status.DUAL_INFEASIBLE: "the objective is unbounded below: add bounds, or a small multiple of |x|^2 to it",
+    Status.NONCONVEX: "the Hessian of the objective has a negative eigenvalue: look at its signs, or add a "
+    "multiple of |x|^2",
+    Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, a negative weight, or lb > ub; or no point was "
+    "found where your function is finite: pass one as initial=..., or domain=(low, high)",
+    Status.NUMERICAL_ERROR: "rounding errors spoiled the answer, or the objective is not smooth: bring rows and "
+    "columns to similar size, or add a small multiple of |x|^2 to the objective",
+}
+
+
+class ConvexSolveError(SolveError):
+    """The same for smooth convex objectives, where other things may have gone wrong."""
+
+    @classmethod
+    def advice(cls, status: Status) -> str:
+        """What to try where a solve ended with `status`."""
+        return _CONVEX_ADVICE.get(status, advice(status))
 
 
 def _written(index: tuple[int, ...]) -> str:

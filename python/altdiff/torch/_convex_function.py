@@ -282,6 +282,8 @@ def _own_gradients(
     bar = np.zeros(layout.program.instances) if objective_bar is None else _silenced(solved, objective_bar)
     flat_u = u.reshape(-1, n)
     rows = torch.from_numpy(np.flatnonzero((flat_u != 0).any(axis=1) | (bar != 0)))
+    if len(rows) == 0:
+        return _zeros(tensors, needed)
     x = torch.from_numpy(solved.part("x").reshape(-1, n))[rows]
     with torch.enable_grad():
         theta = [
@@ -294,16 +296,17 @@ def _own_gradients(
         if objective_bar is not None:
             along = along + (call.bound.smooth.value(x, own) * torch.from_numpy(bar)[rows]).sum()
         chosen = [t for t in theta if t.requires_grad]
-        if not along.requires_grad or len(rows) == 0:  # no theta enters, or no instance matters
-            return [
-                torch.zeros_like(t) if need and t is not None else None
-                for t, need in zip(tensors, needed, strict=True)
-            ]
+        if not along.requires_grad:  # no theta enters
+            return _zeros(tensors, needed)
         found = iter(torch.autograd.grad(along, chosen, allow_unused=True, materialize_grads=True))
     return [
         next(found).to(t.dtype) if need and t is not None else None
         for t, need in zip(tensors, needed, strict=True)
     ]
+
+
+def _zeros(tensors: Tensors, needed: tuple[bool, ...]) -> list[Tensor | None]:
+    return [torch.zeros_like(t) if n and t is not None else None for t, n in zip(tensors, needed, strict=True)]
 
 
 def _silenced(solved: Solved, objective_bar: Array) -> Array:

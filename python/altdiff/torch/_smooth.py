@@ -223,16 +223,22 @@ class Own:
 
     def value(self, x: Tensor, theta: Sequence[Tensor]) -> Tensor:
         """f itself."""
+        if x.numel() == 0:
+            return x.sum(-1)
         f: Tensor = self._batched(self._scalar, x, theta)
         return f
 
     def gradient(self, x: Tensor, theta: Sequence[Tensor]) -> Tensor:
         """By reverse mode."""
+        if x.numel() == 0:
+            return x
         g: Tensor = self._batched(grad(self._scalar), x, theta)
         return g
 
     def hessian(self, x: Tensor, theta: Sequence[Tensor]) -> Tensor:
         """By reverse over reverse mode, which is faster here than forward over reverse; symmetric."""
+        if x.numel() == 0:
+            return x.unsqueeze(-1) * x.unsqueeze(-2)
         return _symmetric(self._batched(jacrev(grad(self._scalar)), x, theta))
 
     def all(self, x: Tensor, theta: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
