@@ -30,6 +30,7 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
 }
 EXPONENT = 3.0
 INTERVALS = {"entropy": (0.0, np.inf), "-log": (0.0, np.inf), "binary entropy": (0.0, 1.0)}
+TINY = 1e-300  # next to zero: what is smaller has fewer digits, or none
 KINDS = (*SLOPES, "log-sum-exp")
 LARGEST_SCALE = 300.0
 SCALES = {"binary entropy": 300.0}  # beyond that, 1 - x is nothing that a double can tell from zero
@@ -159,7 +160,7 @@ def _beyond_rounding(instance: Instance, x: Array, residual: Array) -> Array:
     """
     low, high = instance.interval
     below, above = np.nextafter(x, -np.inf), np.nextafter(x, np.inf)
-    at_low, at_high = below <= low, above >= high
+    at_low, at_high = x <= low + TINY, above >= high
     below, above = np.where(at_low, x, below), np.where(at_high, x, above)
     left = np.maximum(np.abs(residual) - np.abs(instance.gradient(above) - instance.gradient(below)), 0.0)
     return np.where((at_low & (residual > 0)) | (at_high & (residual < 0)), 0.0, left)

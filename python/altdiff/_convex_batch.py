@@ -280,9 +280,13 @@ def _native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Sequence
 def _start(layout: ConvexLayout, x: Array) -> list[Array]:
     """The point x, with multipliers that nobody knows."""
     program = layout.program
-    shape = (*program.batch, program.sizes["n"])
-    if x.shape[-1:] != shape[-1:] or x.shape[:-1] not in ((), program.batch):
-        raise ValueError(f"initial must have shape {shape}, got {x.shape}")
     start = [np.full((*program.batch, program.sizes[size]), np.nan) for size in POINT.values()]
-    start[0] = np.ascontiguousarray(np.broadcast_to(x, shape))
+    start[0] = np.ascontiguousarray(point_of_shape(x, (*program.batch, program.sizes["n"])))
     return start
+
+
+def point_of_shape(x: Array, shape: tuple[int, ...]) -> Array:
+    """An initial point for each instance, or one for all."""
+    if x.shape[-1:] != shape[-1:] or x.shape[:-1] not in ((), shape[:-1]):
+        raise ValueError(f"initial must have shape {shape}, got {x.shape}")
+    return np.broadcast_to(x, shape)

@@ -200,8 +200,9 @@ def test_a_warm_start_needs_no_more_rounds_and_forgets_other_shapes() -> None:
     first, again = layer.solve(**constraints), layer.solve(**constraints)
     assert again.iterations <= first.iterations
     torch.testing.assert_close(first.x, again.x, rtol=0, atol=1e-9)
-    more = layer(**{**constraints, "h": constraints["h"].expand(2, -1)})
-    assert more.shape == (2, 5)
+    for batch in (2, 3):
+        more = layer(**{**constraints, "h": constraints["h"].expand(batch, -1)})
+        assert more.shape == (batch, 5)
 
 
 def test_a_layer_is_copied_pickled_and_printed() -> None:

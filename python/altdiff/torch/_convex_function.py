@@ -51,6 +51,7 @@ class ConvexCall:
     bound: Bound
     call: Call
     initial: Array | None = None
+    soft: bool = False  # the initial point is a guess, to be dropped where it does not fit
 
     def solve(self, tensors: Sequence[Tensor | None]) -> Solved:
         """Solves in float64 whatever the tensors' type; applies the failure policy."""
@@ -61,10 +62,10 @@ class ConvexCall:
         layout = self._layout(theta, doubles[len(numbers) :])
         arrays = [t.detach().expand(shape).contiguous() for t, shape in zip(theta, layout.used, strict=True)]
         limits = [None if t is None else t.detach().numpy() for t in doubles[len(numbers) :]]
-        evaluate, start = None, self.initial
+        evaluate, start = None, self._start(layout)
         if self.bound.terms is None:
             evaluate = evaluator(self.bound, layout, arrays)
-            start = starting_points(evaluate, layout, limits[4], limits[5]) if start is None else start
+            start = starting_points(evaluate, layout, limits[4], limits[5], start)
         batch = _convex_batch.solve(
             self.bound.terms,
             layout,
@@ -77,6 +78,12 @@ class ConvexCall:
         )
         solved = Solved(batch, call=self.call)
         return _layer.settle(solved, self.call.on_failure)
+
+    def _start(self, layout: ConvexLayout) -> Array | None:
+        shape = (*layout.program.batch, layout.program.sizes["n"])
+        if self.initial is None or not self.soft:
+            return None if self.initial is None else _convex_batch.point_of_shape(self.initial, shape)
+        return self.initial if self.initial.shape == shape and np.isfinite(self.initial).all() else None
 
     def _layout(self, theta: Sequence[Tensor], fields: Sequence[Tensor | None]) -> ConvexLayout:
         shapes = tuple([None if field is None else tuple(field.shape) for field in fields])

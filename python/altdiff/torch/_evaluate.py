@@ -70,37 +70,37 @@ class Evaluator:
         return torch.where(((x > low) & (x < high)).all(-1), f, math.inf)
 
 
-def starting_points(evaluate: Evaluator, layout: ConvexLayout, lb: Array | None, ub: Array | None) -> Array:
-    """Of each instance a point where f is finite, if one of a few is; else zero."""
+def starting_points(
+    evaluate: Evaluator, layout: ConvexLayout, lb: Array | None, ub: Array | None, initial: Array | None
+) -> Array:
+    """Of each instance a point where f is finite: the initial one, or the first of a few; else zero."""
     count, n = layout.program.instances, layout.program.sizes["n"]
     low, high = (-math.inf, math.inf) if evaluate.domain is None else evaluate.domain
-    lower = np.broadcast_to(-np.inf if lb is None else lb.reshape(-1, n), (count, n))
-    upper = np.broadcast_to(np.inf if ub is None else ub.reshape(-1, n), (count, n))
-    lower, upper = np.maximum(lower, low), np.minimum(upper, high)
+    shape = (*layout.program.batch, n)
+    lower = np.maximum(np.broadcast_to(-np.inf if lb is None else lb, shape), low).reshape(count, n)
+    upper = np.minimum(np.broadcast_to(np.inf if ub is None else ub, shape), high).reshape(count, n)
     start = np.zeros((count, n))
     waiting = np.ones(count, dtype=np.bool_)
-    for distance in (None, 1.0, 1e-2, 1e-4):
-        trial = (
-            np.clip(np.zeros((count, n)), lower, upper)
-            if distance is None
-            else _inside(lower, upper, distance)
-        )
-        finite = np.isfinite(evaluate.values(torch.from_numpy(np.where(np.isnan(trial), 0.0, trial))).numpy())
+    for distance in (None, 0.0, 1.0, 1e-2, 1e-4):
+        if distance is None and initial is None:
+            continue
+        trial = _inside(lower, upper, distance) if distance is not None else np.reshape(np.asarray(initial), (count, n))
+        with np.errstate(invalid="ignore"):
+            finite = np.isfinite(evaluate.values(torch.from_numpy(trial.copy())).numpy())
         start[waiting & finite] = trial[waiting & finite]
         waiting &= ~finite
         if not waiting.any():
             break
-    return start.reshape(*layout.program.batch, n)
+    return start.reshape(shape)
 
 
 def _inside(lower: Array, upper: Array, distance: float) -> Array:
-    """A point at a distance from both limits, or in the middle if they are close."""
-    with np.errstate(invalid="ignore"):
-        middle = np.where(np.isfinite(lower + upper), 0.5 * (lower + upper), np.inf)
-        above: Array = np.where(
-            np.isfinite(lower), lower + distance, np.where(np.isfinite(upper), upper - distance, distance)
-        )
-        return np.where(np.isfinite(middle) & (upper - lower < 2 * distance), middle, above)
+    """A point at a distance from the limits, in the middle if they are close; 0: zero, or the limit next to it."""
+    if distance == 0.0:
+        return np.clip(0.0, lower, upper)
+    from_above = np.where(np.isfinite(upper), upper - distance, distance)
+    point: Array = np.where(np.isfinite(lower), lower + distance, from_above)
+    return np.where(upper - lower < 2.0 * distance, 0.5 * (lower + upper), point)
 
 
 def evaluator(bound: Bound, layout: ConvexLayout, theta: Sequence[Tensor]) -> Evaluator:
