@@ -95,6 +95,64 @@ class ConvexLayer(torch.nn.Module):
         return _solution(self._outputs(theta, (G, h, A, b, lb, ub), initial, len(DIFFERENTIABLE)))
 
     def _outputs(
+        self, theta: tuple[Any, ...], fields: tuple[Any, ...], initial: Any, count: int
+    ) -> tuple[Any, ...]:
+        soft = initial is None and self.warm_start
+        bound = bind(self.objective, theta, self._options)
+        call = Call(native_settings(self.settings), self.on_failure, self.settings, count)
+        outputs = _outputs(bound, call, fields, self._last if soft else initial, soft)
+        if self.warm_start and isinstance(outputs[-1], Solved):
+            self._last = outputs[0].detach()
+        return outputs
+
+    def extra_repr(self) -> str:
+        """Objective and settings, for `print(layer)`."""
+        options: dict[str, Any] = {"on_failure": self.on_failure, **self.settings}
+        name = getattr(self.objective, "__name__", None) or repr(self.objective)
+        shown = [] if isinstance(self.objective, torch.nn.Module) else [name]
+        return ", ".join([*shown, *(f"{name}={value!r}" for name, value in options.items())])
+
+
+def solve_convex(
+    objective: Any,
+    *theta: Any,
+    G: Argument | None = None,
+    h: Argument | None = None,
+    A: Argument | None = None,
+    b: Argument | None = None,
+    lb: Argument | None = None,
+    ub: Argument | None = None,
+    initial: Solution | torch.Tensor | None = None,
+    on_failure: str = "raise",
+    ranks: Sequence[int] | None = None,
+    n: int | None = None,
+    domain: tuple[float, float] | None = None,
+    **settings: Unpack[Settings],
+) -> Solution:
+    """What `ConvexLayer(objective, ...).solve(*theta, ...)` returns."""
+    check_policy(on_failure)
+    options = make_options(ranks, n, domain)
+    check_objective(objective, options)
+    call = Call(native_settings(settings), on_failure, settings, len(DIFFERENTIABLE))
+    return _solution(_outputs(bind(objective, theta, options), call, (G, h, A, b, lb, ub), initial))
+
+
+def make_options(ranks: Sequence[int] | None, n: int | None, domain: tuple[float, float] | None) -> Options:
+    """The options, checked."""
+    if ranks is not None and not all(isinstance(rank, int) and rank >= 0 for rank in ranks):
+        raise ValueError(f"ranks must be integers, not negative, one for each theta, got {ranks!r}")
+    if n is not None and (not isinstance(n, int) or n < 1):
+        raise ValueError(f"n must be a positive integer, got {n!r}")
+    if domain is not None and not (len(domain) == 2 and float(domain[0]) < float(domain[1])):
+        raise ValueError(f"domain must be an interval (low, high) with low < high, got {domain!r}")
+    return Options(
+        None if ranks is None else tuple(ranks),
+        n,
+        None if domain is None else (float(domain[0]), float(domain[1])),
+    )
+
+
+def _outputs(
     bound: Bound, call: Call, fields: tuple[Any, ...], initial: Any, soft: bool = False
 ) -> tuple[Any, ...]:
     if torch.compiler.is_compiling():

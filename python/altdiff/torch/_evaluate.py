@@ -81,10 +81,8 @@ def starting_points(
     upper = np.minimum(np.broadcast_to(np.inf if ub is None else ub, shape), high).reshape(count, n)
     start = np.zeros((count, n))
     waiting = np.ones(count, dtype=np.bool_)
-    for distance in (None, 0.0, 1.0, 1e-2, 1e-4):
-        if distance is None and initial is None:
-            continue
-        trial = _inside(lower, upper, distance) if distance is not None else np.reshape(np.asarray(initial), (count, n))
+    trials = [] if initial is None else [np.reshape(initial, (count, n))]
+    for trial in [*trials, *(_inside(lower, upper, distance) for distance in (0.0, 1.0, 1e-2, 1e-4))]:
         with np.errstate(invalid="ignore"):
             finite = np.isfinite(evaluate.values(torch.from_numpy(trial.copy())).numpy())
         start[waiting & finite] = trial[waiting & finite]
@@ -95,12 +93,13 @@ def starting_points(
 
 
 def _inside(lower: Array, upper: Array, distance: float) -> Array:
-    """A point at a distance from the limits, in the middle if they are close; 0: zero, or the limit next to it."""
+    """A point at a distance from the limits, in the middle if they are close; 0: zero, or the limit nearby."""
     if distance == 0.0:
         return np.clip(0.0, lower, upper)
     from_above = np.where(np.isfinite(upper), upper - distance, distance)
     point: Array = np.where(np.isfinite(lower), lower + distance, from_above)
-    return np.where(upper - lower < 2.0 * distance, 0.5 * (lower + upper), point)
+    with np.errstate(invalid="ignore"):  # infinite limits have no middle, and need none
+        return np.where(upper - lower < 2.0 * distance, 0.5 * (lower + upper), point)
 
 
 def evaluator(bound: Bound, layout: ConvexLayout, theta: Sequence[Tensor]) -> Evaluator:
