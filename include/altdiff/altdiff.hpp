@@ -4,6 +4,7 @@
 #include <altdiff/batch.hpp>
 #include <altdiff/derivatives.hpp>
 #include <altdiff/objective.hpp>
+#include <altdiff/own_objective.hpp>
 #include <altdiff/problem.hpp>
 #include <altdiff/settings.hpp>
 #include <altdiff/smooth.hpp>

@@ -73,7 +73,8 @@ extern template AlternatingResult alternating_differentiation(const ErasedObject
 }  // namespace detail
 
 /// Algorithm 1 of the paper, with the errata of docs/math.md: fixed rho, zero start, and the Jacobian
-/// recursion (D1)-(D4) beside the iteration (F1)-(F4). Only the last round is kept. f may be a type of the user's.
+/// recursion (D1)-(D4) beside the iteration (F1)-(F4). Only the last round is kept. f may be a type of the
+/// user's.
 template <Objective F>
 [[nodiscard]] AlternatingResult alternating_differentiation(
     const F& f, const Constraints<typename F::Hessian>& constraints, const typename F::Tangent& dtheta,

@@ -6,9 +6,9 @@
 
 namespace altdiff {
 
-/// A smooth convex f(x; theta), of the library or of the user. `Hessian` is the matrix type of its Hessian, whose
-/// pattern never changes; `Tangent` is a change of theta: its member function `directions()` says in how many
-/// directions, or its member `q` has one column for each.
+/// A smooth convex f(x; theta), of the library or of the user. `Hessian` is the matrix type of its Hessian,
+/// whose pattern never changes; `Tangent` is a change of theta: its member function `directions()` says in
+/// how many directions, or its member `q` has one column for each.
 template <class F>
 concept Objective = Matrix<typename F::Hessian> &&
                     requires(const F& f, const Vector& x, Vector& g, typename F::Hessian& H,
@@ -81,8 +81,9 @@ struct ErasedObjective {
   std::function<void(const Vector&, Vector&)> gradient{};
   std::function<void(const Vector&, M&)> hessian{};
   std::function<void(const Vector&, Eigen::Ref<DenseMatrix>)> add_cross{};  ///< along the change of theta
-  Index directions = -1;                                                   ///< of that change; -1: none
+  Index directions = -1;                                                    ///< of that change; -1: none
   bool one_direction = false;  ///< because a matrix is among what changes
+  Index rows = -1;             ///< of every matrix of the change, which should be n; -1: none
 };
 
 /// The objective and the change of theta outlive what is returned.
@@ -101,8 +102,12 @@ template <Objective F>
     e.directions = dtheta.directions();
   } else if constexpr (requires { dtheta.q.cols(); }) {
     if (dtheta.q.size() > 0) e.directions = dtheta.q.cols();
+    if (dtheta.q.size() > 0) e.rows = dtheta.q.rows();
   }
-  if constexpr (requires { dtheta.P.size(); }) e.one_direction = dtheta.P.size() > 0;
+  if constexpr (requires { dtheta.P.size(); }) {
+    e.one_direction = dtheta.P.size() > 0;
+    if (e.one_direction && (e.rows < 0 || e.rows == dtheta.P.cols())) e.rows = dtheta.P.rows();
+  }
   return e;
 }
 

@@ -49,6 +49,8 @@ struct SmoothProgram {
   std::vector<Term> terms{};                       ///< f is their sum, and that of
   std::function<void(const Request&)> evaluate{};  ///< the user's own f: called once a round; may be empty
   bool elementwise = false;                        ///< the user's own f is a sum of functions of one variable
+  /// The largest share of the step d from x that stays inside the domain of the user's own f; may be empty.
+  std::function<double(Index instance, const Vector& x, const Vector& d)> largest_step{};
 };
 
 namespace detail {

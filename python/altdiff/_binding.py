@@ -233,6 +233,40 @@ class NativeEntropy(Protocol):
     ) -> NativeObjective: ...
 
 
+class NativeTermProblem(Protocol):
+    """A sum of terms, one instance, on which the paper's algorithm runs. The arrays of the terms must live."""
+
+    def alternating_differentiation(
+        self,
+        wrt: str | None,
+        wrt_term: tuple[int, int] | None,
+        tangent: Blocks | None,
+        rho: float,
+        tolerance: float,
+        stopping: str,
+        max_iterations: int,
+        trace: bool,
+    ) -> NativeResult:
+        """The Jacobian with respect to q (a linear term), b, h, lb or ub, or to a field of a term, (term, place
+        among P, q, weight, map, offset); or the derivative along a tangent, whose P is absent."""
+
+
+class NativeTermProblemType(Protocol):
+    """Constructor of a problem with terms."""
+
+    def __call__(
+        self,
+        n: int,
+        terms: list[NativeTerm],
+        G: Block,
+        h: Block,
+        A: Block,
+        b: Block,
+        lb: Block,
+        ub: Block,
+    ) -> NativeTermProblem: ...
+
+
 class NativeSettingsType(Protocol):
     """Constructor of settings, by keyword."""
 
@@ -250,6 +284,8 @@ class Core(Protocol):
     def DenseProblem(self) -> NativeQuadratic: ...
     @property
     def SparseProblem(self) -> NativeQuadratic: ...
+    @property
+    def TermProblem(self) -> NativeTermProblemType: ...
     @property
     def DenseEntropyProblem(self) -> NativeEntropy: ...
     @property

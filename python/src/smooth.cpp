@@ -10,6 +10,7 @@
 
 #include "addresses.hpp"
 #include "bindings.hpp"
+#include "terms.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -28,39 +29,6 @@ struct SmoothBatch {
     return std::ranges::all_of(solution.status, [](Status status) { return status == Status::Solved; });
   }
 };
-
-/// kind, rows, power, then addresses, counts and places of P, q, weight, map and offset.
-using TermArguments =
-    std::tuple<std::string, Index, double, Addresses<5>, std::array<Index, 5>, Addresses<5>>;
-
-constexpr std::array kinds{"quadratic", "log_sum_exp", "square",       "entropy", "negative_log",
-                           "softplus",  "exp",         "pseudo_huber", "power",   "binary_entropy"};
-
-TermKind kind_named(const std::string& name) {
-  for (std::size_t i = 0; i < kinds.size(); ++i)
-    if (name == kinds[i]) return static_cast<TermKind>(i);
-  throw std::invalid_argument(
-      "kind must be one of quadratic, log_sum_exp, square, entropy, negative_log, softplus, exp, "
-      "pseudo_huber, "
-      "power, binary_entropy, got '" +
-      name + "'");
-}
-
-std::vector<Term> terms_at(const std::vector<TermArguments>& arguments) {
-  std::vector<Term> terms;
-  for (const auto& [kind, rows, power, data, counts, which] : arguments) {
-    const auto field = [&](std::size_t f) { return field_at(data[f], counts[f], which[f]); };
-    terms.push_back({.kind = kind_named(kind),
-                     .rows = rows,
-                     .power = power,
-                     .P = field(0),
-                     .q = field(1),
-                     .weight = field(2),
-                     .map = field(3),
-                     .offset = field(4)});
-  }
-  return terms;
-}
 
 /// An array of numpy's on memory that is only lent for the length of a call. Points may be written to as
 /// well: torch warns of arrays that may not.
@@ -109,22 +77,8 @@ nb::object part(const SmoothBatch& batch, int index, bool batched) {
 
 nb::dict report(const SmoothBatch& batch) { return report_of(batch.solution); }
 
-/// A field of a term by its place among P, q, weight, map, offset; and how many numbers an array of it has.
-struct TermField {
-  BatchField Term::* field;
-  double* TermGradient::* target;
-};
-constexpr std::array<TermField, 5> term_fields{{{&Term::P, &TermGradient::P},
-                                                {&Term::q, &TermGradient::q},
-                                                {&Term::weight, &TermGradient::weight},
-                                                {&Term::map, &TermGradient::map},
-                                                {&Term::offset, &TermGradient::offset}}};
-
-std::size_t entries_of(const Term& term, std::size_t field, Index n) {
-  const Index weights = term.kind == TermKind::LogSumExp ? 1 : term.rows;
-  const std::array<Index, 5> entries{n * n, n, weights, term.rows * n, term.rows};
-  return static_cast<std::size_t>(entries.at(field));
-}
+constexpr std::array<double* TermGradient::*, 5> gradient_fields{
+    &TermGradient::P, &TermGradient::q, &TermGradient::weight, &TermGradient::map, &TermGradient::offset};
 
 /// Gradients of the wanted fields of the constraints, then of the wanted (term, field) pairs, then u.
 std::tuple<nb::list, nb::list, nb::object> pull_back(const SmoothBatch& batch, const Addresses<5>& bars,
@@ -145,10 +99,9 @@ std::tuple<nb::list, nb::list, nb::object> pull_back(const SmoothBatch& batch, c
   for (const auto& [t, f] : wanted_of_terms) {
     const Term& term = batch.program.terms.at(static_cast<std::size_t>(t));
     const auto place = static_cast<std::size_t>(f);
-    const TermField& field = term_fields.at(place);
-    const NewArray target(
-        Shape{static_cast<std::size_t>((term.*field.field).count), entries_of(term, place, sizes.n)});
-    gradient.terms[static_cast<std::size_t>(t)].*field.target = target.data;
+    const BatchField& field = term.*term_fields.at(place);
+    const NewArray target(Shape{static_cast<std::size_t>(field.count), entries_of(term, place, sizes.n)});
+    gradient.terms[static_cast<std::size_t>(t)].*gradient_fields.at(place) = target.data;
     of_terms.append(target.array);
   }
   nb::object u = nb::none();
@@ -172,7 +125,7 @@ void push_forward(const SmoothBatch& batch, const Addresses<8>& tangents, const 
   for (std::size_t t = 0; t < of_terms.size(); ++t) {
     Term term{.kind = batch.program.terms.at(t).kind, .rows = batch.program.terms[t].rows};
     for (std::size_t f = 0; f < term_fields.size(); ++f)
-      term.*term_fields.at(f).field = field_at(of_terms[t].first.at(f), of_terms[t].second.at(f), 0);
+      term.*term_fields.at(f) = field_at(of_terms[t].first.at(f), of_terms[t].second.at(f), 0);
     dot.terms.push_back(term);
   }
   const nb::gil_scoped_release no_gil;

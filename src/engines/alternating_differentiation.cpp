@@ -271,6 +271,7 @@ template <Matrix M>
 Index directions(const ErasedObjective<M>& f, const Constraints<M>& constraints,
                  const ConstraintTangent<M>& tangent, Index n) {
   Index k = f.directions;
+  require(f.rows < 0 || f.rows == n, "the tangent of the objective must have ", n, " rows");
   const auto agree = [&k](const DenseMatrix& block, Index rows, const std::string& name) {
     if (block.size() == 0) return;
     require(block.rows() == rows, "the tangent of ", name, " must have ", rows, " rows");

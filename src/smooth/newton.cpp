@@ -281,6 +281,8 @@ void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
     InstanceTerm::Workspace workspace;
     now.length = term.largest_step(point.x.col(i), d_.col(i), now.length, workspace);
   }
+  if (program_.largest_step)
+    now.length = std::min(now.length, program_.largest_step(i, point.x.col(i), d_.col(i)));
   diagonal_.col(i) = Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal();
   trial_.col(i) = point.x.col(i) + now.length * d_.col(i);
   if (now.length == 1) trial_.col(i) = solved.point.x.col(k);
