@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import time
@@ -34,9 +35,8 @@ def altdiff_layer(workload: Workload) -> Callable[..., Any]:
 
 def cvxpylayers_layer(workload: Workload, solver: str | None) -> Callable[..., Any]:
     """cvxpylayers, with diffcp (None) or another solver."""
-    import cvxpy as cp
-    from cvxpylayers.torch import CvxpyLayer
-
+    cp: Any = importlib.import_module("cvxpy")
+    layers: Any = importlib.import_module("cvxpylayers.torch")
     n, m, p = workload.n, workload.m, workload.p
     x = cp.Variable(n)
     A, b, G, h = cp.Parameter((p, n)), cp.Parameter(p), cp.Parameter((m, n)), cp.Parameter(m)
@@ -48,7 +48,7 @@ def cvxpylayers_layer(workload: Workload, solver: str | None) -> Callable[..., A
         cost = cp.sum(cp.logistic(first @ x)) + 0.5 * cp.sum_squares(x)
     problem = cp.Problem(cp.Minimize(cost), [A @ x == b, G @ x <= h])
     options: dict[str, Any] = {} if solver is None else {"solver": solver}
-    layer: Any = CvxpyLayer(problem, [first, A, b, G, h], [x], **options)
+    layer: Any = layers.CvxpyLayer(problem, [first, A, b, G, h], [x], **options)
     return lambda *numbers: layer(*numbers)[0]
 
 
@@ -65,7 +65,7 @@ def measure(name: str, workload: Workload, seconds: float) -> dict[str, Any]:
     layer = layer_named(name, workload)
     numbers = {k: torch.tensor(v, requires_grad=True) for k, v in workload.numbers().items()}
     bar = torch.linspace(0.5, 1.5, workload.n, dtype=torch.float64)
-    times = []
+    times: list[float] = []
     begin = time.perf_counter()
     while not times or (time.perf_counter() - begin < seconds and len(times) < 200):
         start = time.perf_counter()
@@ -81,15 +81,22 @@ def _errors(workload: Workload, x: Any, found: dict[str, Any], bar: Any) -> dict
     from altdiff.torch import Linear, Separable, solve_convex
 
     of = workload.numbers()
-    constraints = {name: of[name] for name in ("A", "b", "G", "h")}
+    constraints: dict[str, Any] = {name: of[name] for name in ("A", "b", "G", "h")}
     softmax = workload.kind == "softmax"
-    objective = Linear(-of["y"]) + Separable("entropy") if softmax else Separable("softplus", M=of["M"]) + Separable("square")
+    objective = (
+        Linear(-of["y"]) + Separable("entropy")
+        if softmax
+        else Separable("softplus", M=of["M"]) + Separable("square")
+    )
     solution: Any = solve_convex(objective, **constraints)
     exact, gradients = reference(workload, solution.x.numpy(), solution.z.numpy(), bar.numpy())
     errors = [
         np.abs(found[name].numpy() - value).max() / np.abs(value).max() for name, value in gradients.items()
     ]
-    return {"x": float(np.abs(x.detach().numpy() - exact).max() / np.abs(exact).max()), "gradient": float(max(errors))}
+    return {
+        "x": float(np.abs(x.detach().numpy() - exact).max() / np.abs(exact).max()),
+        "gradient": float(max(errors)),
+    }
 
 
 if __name__ == "__main__":

@@ -45,6 +45,5 @@ def _line(workload: Workload, layer: str, cell: dict[str, Any], ours: float | No
     if "problem" in cell:
         return f"{workload.name:24} {layer:12} {cell['problem']}"
     ratio = f"{cell['seconds'] / ours:8.1f}" if ours else ""
-    return (
-        f"{workload.name:24} {layer:12} {1e3 * cell['seconds']:10.3f} {cell['x']:9.1e} {cell['gradient']:9.1e} {ratio}"
-    )
+    numbers = f"{1e3 * cell['seconds']:10.3f} {cell['x']:9.1e} {cell['gradient']:9.1e}"
+    return f"{workload.name:24} {layer:12} {numbers} {ratio}"

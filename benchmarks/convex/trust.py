@@ -1,4 +1,4 @@
-"""How many random programs of each kind are solved, and how well, by a check that does not trust the library."""
+"""How many random programs of each kind are solved, and how well, by a check of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class Verdict:
         others = ", ".join(f"{name} {count}" for name, count in self.statuses.items() if name != "SOLVED")
         seeds = f" seeds {self.failed_seeds[:5]}" if self.failed_seeds else ""
         solved = self.statuses["SOLVED"]
-        return f"{self.kind:16} {solved:6} of {total:6}  {self.worst:10.1e} ({self.worst_seed})  {others}{seeds}"
+        return (
+            f"{self.kind:16} {solved:6} of {total:6}  {self.worst:10.1e} ({self.worst_seed})  {others}{seeds}"
+        )
 
 
 def judge(kind: str, count: int, first: int = 0) -> Verdict:

@@ -1,4 +1,4 @@
-"""The timed programs: the paper's constrained softmax, and logistic regression with a ridge and constraints."""
+"""The timed programs: the paper's constrained softmax, and logistic regression under constraints."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ class Workload:
         return {"M": rng.normal(size=(2 * self.n, self.n)), **numbers}
 
 
-SOFTMAX = [Workload("softmax", *sizes) for sizes in ((100, 30, 10), (300, 100, 20), (500, 200, 20), (1000, 500, 200))]
+SOFTMAX = [
+    Workload("softmax", *sizes) for sizes in ((100, 30, 10), (300, 100, 20), (500, 200, 20), (1000, 500, 200))
+]
 LOGISTIC = [Workload("logistic", n, n // 2, n // 10) for n in (20, 50, 100, 200)]
 WORKLOADS = [*SOFTMAX, *LOGISTIC]
 

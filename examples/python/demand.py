@@ -74,7 +74,7 @@ def make_choices(truth: Household, samples: int, noise: float, seed: int) -> Cho
 def train(household: Household, seen: Choices, steps: int) -> list[float]:
     """Fits the bundles; returns the losses. Gradients are exact enough for a quasi-Newton method."""
     optimiser = torch.optim.LBFGS(household.parameters(), max_iter=steps, line_search_fn="strong_wolfe")
-    losses = []
+    losses: list[float] = []
 
     def loss() -> float:
         optimiser.zero_grad()

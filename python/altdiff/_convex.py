@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from altdiff._arrays import Array
+    from altdiff._convex_layout import ConvexLayout
     from altdiff._settings import Settings
 
 CONSTRAINTS = ("G", "h", "A", "b", "lb", "ub")
@@ -139,8 +140,20 @@ def solve_convex(
         kind = type(objective).__name__
         raise TypeError(f"objective must be a sum of Linear, Quadratic, Separable and LogSumExp, got {kind}")
     checked = native_settings(settings)
-    # Copies: what the user does to an array later must not change a derivative.
-    constraints = [_copied(name, v) for name, v in zip(CONSTRAINTS, (G, h, A, b, lb, ub), strict=True)]
+    layout, numbers, constraints = arrays_of(objective, (G, h, A, b, lb, ub))
+    start = None if initial is None else real_array("initial", getattr(initial, "x", initial))
+    batch = _convex_batch.solve(objective.terms, layout, numbers, constraints, checked, start)
+    return _solution(Solved(batch))
+
+
+def arrays_of(
+    objective: Objective, given: Sequence[ArrayLike | None]
+) -> tuple[ConvexLayout, list[Array], list[Array | None]]:
+    """Shapes, the objective's numbers and the constraints, checked and copied.
+
+    Copied because what the user does to an array later must not change a derivative.
+    """
+    constraints = [_copied(name, value) for name, value in zip(CONSTRAINTS, given, strict=True)]
     values = [
         [_copied(f"{type(term).__name__}.{name}", v) for name, v in term.numbers.items()]
         for term in objective.terms
@@ -152,11 +165,9 @@ def solve_convex(
         ),
         tuple(None if v is None else v.shape for v in constraints),
     )
-    given = [v for own in values for v in own if v is not None]
-    numbers = [np.ascontiguousarray(np.broadcast_to(v, s)) for v, s in zip(given, layout.used, strict=True)]
-    start = None if initial is None else real_array("initial", getattr(initial, "x", initial))
-    batch = _convex_batch.solve(objective.terms, layout, numbers, constraints, checked, start)
-    return _solution(Solved(batch))
+    present = [v for own in values for v in own if v is not None]
+    numbers = [np.ascontiguousarray(np.broadcast_to(v, s)) for v, s in zip(present, layout.used, strict=True)]
+    return layout, numbers, constraints
 
 
 def _solution(solved: Solved) -> ConvexSolution:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from altdiff._objectives import Term
 
 # The core's names of the fields of a term, in its order, and of the kinds that it spells differently.
-_TERM_FIELDS = ("P", "q", "weight", "M", "offset")
+TERM_FIELDS = ("P", "q", "weight", "M", "offset")
 _KINDS = {
     "log-sum-exp": "log_sum_exp",
     "-log": "negative_log",
@@ -58,7 +58,7 @@ class ConvexBatch(CoreBatch):
 
     def __post_init__(self) -> None:
         self.places = [
-            (t, _TERM_FIELDS.index(name))
+            (t, TERM_FIELDS.index(name))
             for t, term in enumerate(self.terms or ())
             for name, value in term.numbers.items()
             if value is not None
@@ -69,10 +69,7 @@ class ConvexBatch(CoreBatch):
         super().blame()
         if self.all_solved or not self.layout.program.instances:
             return
-        for number, value in zip(self.layout.numbers, self.numbers, strict=True):
-            if number.lead == () and not np.isfinite(value).all():
-                kind = "NaN" if np.isnan(value).any() else "an infinity"
-                raise ValueError(f"{number.label} must not hold {kind}")
+        require_numbers(self.layout, self.numbers)
 
     def gradients(
         self,
@@ -175,8 +172,8 @@ class ConvexBatch(CoreBatch):
         """Addresses and counts of the tangents of each term."""
         if not numbers:
             return []
-        addresses = [[0] * len(_TERM_FIELDS) for _ in self.terms or ()]
-        counts = [[1] * len(_TERM_FIELDS) for _ in self.terms or ()]
+        addresses = [[0] * len(TERM_FIELDS) for _ in self.terms or ()]
+        counts = [[1] * len(TERM_FIELDS) for _ in self.terms or ()]
         for (t, f), value in zip(self.places, numbers, strict=True):
             if value is not None:
                 addresses[t][f] = value.ctypes.data
@@ -226,14 +223,14 @@ def solve(
 ) -> ConvexBatch:
     """Solves every instance. `evaluate` answers for a function of the user's own."""
     program = layout.program
-    problem = _constraint_problem(layout, constraints)
+    problem = constraint_problem(layout, constraints)
     start = None if initial is None else _start(layout, initial)
     native = core.solve_smooth(
         *program.core_sizes,
         problem.addresses(),
         program.counts,
         program.place_addresses,
-        [] if terms is None else _native_terms(terms, layout, numbers),
+        [] if terms is None else native_terms(terms, layout, numbers),
         evaluate,
         diagonal,
         settings,
@@ -244,7 +241,15 @@ def solve(
     return batch
 
 
-def _constraint_problem(layout: ConvexLayout, constraints: Sequence[Array | None]) -> Problem:
+def require_numbers(layout: ConvexLayout, numbers: Sequence[Array]) -> None:
+    """ValueError if a number of the objective that all instances share is NaN or infinite."""
+    for number, value in zip(layout.numbers, numbers, strict=True):
+        if number.lead == () and not np.isfinite(value).all():
+            kind = "NaN" if np.isnan(value).any() else "an infinity"
+            raise ValueError(f"{number.label} must not hold {kind}")
+
+
+def constraint_problem(layout: ConvexLayout, constraints: Sequence[Array | None]) -> Problem:
     """The six fields as the core takes them; scalar bounds as vectors."""
     values: dict[str, Any] = {"P": None, "q": None}
     for name, value in zip(FIELDS[2:], constraints, strict=True):
@@ -255,17 +260,17 @@ def _constraint_problem(layout: ConvexLayout, constraints: Sequence[Array | None
     return Problem(values, layout.program, sparse=False)
 
 
-def _native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Sequence[Array]) -> list[Any]:
+def native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Sequence[Array]) -> list[Any]:
     """kind, rows, power, and addresses, counts and places of the five fields."""
     found = []
     place = 0
     for term in terms:
-        addresses, counts, which = [0] * len(_TERM_FIELDS), [1] * len(_TERM_FIELDS), [0] * len(_TERM_FIELDS)
+        addresses, counts, which = [0] * len(TERM_FIELDS), [1] * len(TERM_FIELDS), [0] * len(TERM_FIELDS)
         rows = layout.program.sizes["n"]
         for name, value in term.numbers.items():
             if value is None:
                 continue
-            f = _TERM_FIELDS.index(name)
+            f = TERM_FIELDS.index(name)
             addresses[f] = numbers[place].ctypes.data
             counts[f] = layout.counts[place]
             which[f] = layout.place_addresses[place]

@@ -43,7 +43,9 @@ Printed = Callable[..., list[list[float]]]
 
 
 def test_tastes_are_learnt_from_choices(printed: Printed) -> None:
-    a, learnt_a, c, learnt_c, losses, error = printed(demand.main, "--samples", "40", "--steps", "20", "--noise", "0")
+    a, learnt_a, c, learnt_c, losses, error = printed(
+        demand.main, "--samples", "40", "--steps", "20", "--noise", "0"
+    )
     assert max(abs(x - y) for x, y in zip(a, learnt_a, strict=True)) < 0.05
     assert max(abs(x - y) for x, y in zip(c, learnt_c, strict=True)) < 0.2
     assert losses[1] < 1e-2 * losses[0]

@@ -159,7 +159,9 @@ def test_the_parameters_of_a_module_get_gradients() -> None:
     x = layer(shift)
     x.pow(2).sum().backward()
     W = module.W.detach().double().requires_grad_()
-    other = ConvexLayer(lambda x, W: torch.nn.functional.softplus(W @ x - shift).sum() + 0.5 * (x**2).sum(), n=3)
+    other = ConvexLayer(
+        lambda x, W: torch.nn.functional.softplus(W @ x - shift).sum() + 0.5 * (x**2).sum(), n=3
+    )
     (expected,) = torch.autograd.grad(other(W).pow(2).sum(), W)
     assert module.W.grad is not None
     torch.testing.assert_close(module.W.grad.double(), expected, rtol=1e-5, atol=1e-7)
@@ -184,7 +186,11 @@ def test_vmap_over_theta_is_a_batch() -> None:
         (lambda x: torch.cos(x).sum(), {"lb": -torch.ones(2)}, Status.NONCONVEX),
         (lambda x: (x * math.nan).sum(), {"lb": torch.zeros(2)}, Status.INVALID_DATA),
         (lambda x: x.sum(), {"ub": torch.zeros(2)}, Status.DUAL_INFEASIBLE),
-        (lambda x: (x**2).sum(), {"lb": torch.ones(2), "G": torch.ones(1, 2), "h": torch.ones(1)}, Status.PRIMAL_INFEASIBLE),
+        (
+            lambda x: (x**2).sum(),
+            {"lb": torch.ones(2), "G": torch.ones(1, 2), "h": torch.ones(1)},
+            Status.PRIMAL_INFEASIBLE,
+        ),
     ],
 )
 def test_what_has_no_solution_has_a_status(f: Any, given: dict[str, Any], expected: Status) -> None:
@@ -221,7 +227,7 @@ def test_a_domain_may_be_declared_or_found_or_given_by_a_point() -> None:
         ConvexLayer(shifted)(lb=5 * ones),
     ):
         torch.testing.assert_close(x.double(), 6 * ones, rtol=0, atol=1e-6)
-    with pytest.raises(SolveError, match="initial=.* or domain="):
+    with pytest.raises(SolveError, match=r"initial=.* or domain="):
         ConvexLayer(shifted, n=3)()
 
 
@@ -270,4 +276,6 @@ def test_an_empty_batch_and_one_variable_work() -> None:
 def test_a_layer_with_a_named_function_is_pickled() -> None:
     layer = pickle.loads(pickle.dumps(ConvexLayer(demand, domain=POSITIVE)))
     _, theta, _ = OWN["demand"]
-    torch.testing.assert_close(layer(*theta, **constraints()), ConvexLayer(demand, domain=POSITIVE)(*theta, **constraints()))
+    torch.testing.assert_close(
+        layer(*theta, **constraints()), ConvexLayer(demand, domain=POSITIVE)(*theta, **constraints())
+    )

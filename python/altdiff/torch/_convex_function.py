@@ -313,7 +313,9 @@ def _own_gradients(
 
 
 def _zeros(tensors: Tensors, needed: tuple[bool, ...]) -> list[Tensor | None]:
-    return [torch.zeros_like(t) if n and t is not None else None for t, n in zip(tensors, needed, strict=True)]
+    return [
+        torch.zeros_like(t) if n and t is not None else None for t, n in zip(tensors, needed, strict=True)
+    ]
 
 
 def _silenced(solved: Solved, objective_bar: Array) -> Array:

@@ -93,9 +93,9 @@ def starting_points(
 
 
 def _inside(lower: Array, upper: Array, distance: float) -> Array:
-    """A point at a distance from the limits, in the middle if they are close; 0: zero, or the limit nearby."""
+    """A point at a distance from the limits, in the middle if they are close; 0: zero, or the near limit."""
     if distance == 0.0:
-        return np.clip(0.0, lower, upper)
+        return np.asarray(np.clip(0.0, lower, upper))
     from_above = np.where(np.isfinite(upper), upper - distance, distance)
     point: Array = np.where(np.isfinite(lower), lower + distance, from_above)
     with np.errstate(invalid="ignore"):  # infinite limits have no middle, and need none
