@@ -72,7 +72,7 @@ class Evaluate(Protocol):
     """
 
     def __call__(
-        self, instances: NDArray[np.int64], x: Array, value: Array, gradient: Array, hessian: Array
+        self, instances: NDArray[np.int64], x: Array, value: Array, gradient: Array, hessian: Array, /
     ) -> None: ...
 
 
@@ -234,7 +234,7 @@ class NativeEntropy(Protocol):
 
 
 class NativeTermProblem(Protocol):
-    """A sum of terms, one instance, on which the paper's algorithm runs. The arrays of the terms must live."""
+    """A sum of terms, one instance, for the paper's algorithm. The arrays of the terms must stay alive."""
 
     def alternating_differentiation(
         self,
@@ -247,8 +247,8 @@ class NativeTermProblem(Protocol):
         max_iterations: int,
         trace: bool,
     ) -> NativeResult:
-        """The Jacobian with respect to q (a linear term), b, h, lb or ub, or to a field of a term, (term, place
-        among P, q, weight, map, offset); or the derivative along a tangent, whose P is absent."""
+        """The Jacobian with respect to q (a linear term), b, h, lb or ub, or to a field of a term, (term,
+        place among P, q, weight, map, offset); or the derivative along a tangent, whose P is absent."""
 
 
 class NativeTermProblemType(Protocol):
