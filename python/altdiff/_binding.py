@@ -234,11 +234,7 @@ class NativeEntropy(Protocol):
 
 
 class NativeTermProblem(Protocol):
-<<<<<<< HEAD
-    """A sum of terms, one instance, on which the paper's algorithm runs. The terms' arrays must live."""
-=======
     """A sum of terms, one instance, for the paper's algorithm. The arrays of the terms must stay alive."""
->>>>>>> e67a3238187663577e75a5c6c9b280fb985ebdf3
 
     def alternating_differentiation(
         self,

@@ -72,8 +72,8 @@ _CONVEX_ADVICE = {
     Status.DUAL_INFEASIBLE: "the objective is unbounded below: add bounds, or a small multiple of |x|^2",
     Status.NONCONVEX: "the Hessian of the objective has a negative eigenvalue: look at its signs, or add a "
     "multiple of |x|^2",
-    Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, a negative weight, or lb > ub; or no point "
-    "was found where your function is finite: pass initial=..., or domain=(low, high)",
+    Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, a negative weight, or lb > ub; or no "
+    "point was found where your function is finite: pass initial=..., or domain=(low, high)",
     Status.NUMERICAL_ERROR: "rounding errors spoiled the answer, or the objective is not smooth: bring rows "
     "and columns to similar size, or add a small multiple of |x|^2 to the objective",
 }
