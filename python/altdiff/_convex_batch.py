@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from altdiff._arrays import Array, Block
-    from altdiff._binding import Evaluate, NativeSettings, NativeSmoothBatch
+    from altdiff._binding import Evaluate, NativeSettings, NativeSmoothBatch, NativeTerm
     from altdiff._convex_layout import ConvexLayout
     from altdiff._objectives import Term
 
@@ -58,10 +58,7 @@ class ConvexBatch(CoreBatch):
 
     def __post_init__(self) -> None:
         self.places = [
-            (t, TERM_FIELDS.index(name))
-            for t, term in enumerate(self.terms or ())
-            for name, value in term.numbers.items()
-            if value is not None
+            (t, TERM_FIELDS.index(name)) for t, term in enumerate(self.terms or ()) for name in term.present
         ]
 
     def blame(self) -> None:
@@ -254,22 +251,23 @@ def constraint_problem(layout: ConvexLayout, constraints: Sequence[Array | None]
     values: dict[str, Any] = {"P": None, "q": None}
     for name, value in zip(FIELDS[2:], constraints, strict=True):
         shape = layout.program.used[name]
+        if value is not None and value.shape == shape and value.flags.c_contiguous:
+            values[name] = value
+            continue
         values[name] = (
             None if value is None or shape is None else np.ascontiguousarray(np.broadcast_to(value, shape))
         )
     return Problem(values, layout.program, sparse=False)
 
 
-def native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Sequence[Array]) -> list[Any]:
+def native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Sequence[Array]) -> list[NativeTerm]:
     """kind, rows, power, and addresses, counts and places of the five fields."""
-    found = []
+    found: list[NativeTerm] = []
     place = 0
     for term in terms:
-        addresses, counts, which = [0] * len(TERM_FIELDS), [1] * len(TERM_FIELDS), [0] * len(TERM_FIELDS)
+        addresses, counts, which = [0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]
         rows = layout.program.sizes["n"]
-        for name, value in term.numbers.items():
-            if value is None:
-                continue
+        for name in term.present:
             f = TERM_FIELDS.index(name)
             addresses[f] = numbers[place].ctypes.data
             counts[f] = layout.counts[place]

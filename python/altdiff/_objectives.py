@@ -56,6 +56,7 @@ class Term(Objective):
 
     def __init__(self, **numbers: Any) -> None:
         self.numbers: dict[str, Any] = numbers  # None: absent
+        self.present = tuple([name for name, value in numbers.items() if value is not None])
         for name in self.REQUIRED:
             if numbers[name] is None:
                 raise ValueError(f"{type(self).__name__} needs {name}")
@@ -76,8 +77,7 @@ class Term(Objective):
         return 0.0
 
     def __repr__(self) -> str:
-        names = [name for name, value in self.numbers.items() if value is not None]
-        return f"{type(self).__name__}({', '.join(names)})"
+        return f"{type(self).__name__}({', '.join(self.present)})"
 
 
 class Linear(Term):
@@ -148,8 +148,7 @@ class Separable(Term):
         return self._exponent
 
     def __repr__(self) -> str:
-        names = [self._kind, *(name for name, value in self.numbers.items() if value is not None)]
-        return f"Separable({', '.join(names)})"
+        return f"Separable({', '.join([self._kind, *self.present])})"
 
 
 class LogSumExp(Term):

@@ -62,7 +62,8 @@ class ConvexLayer(torch.nn.Module):
         self.settings = settings
         self._options = make_options(ranks, n, domain)
         self._last: torch.Tensor | None = None
-        native_settings(settings)
+        self._checked: tuple[tuple[str, dict[str, Any]], Call] | None = None
+        self._call()
         check_objective(objective, self._options)
 
     def forward(
@@ -99,11 +100,23 @@ class ConvexLayer(torch.nn.Module):
     ) -> tuple[Any, ...]:
         soft = initial is None and self.warm_start
         bound = bind(self.objective, theta, self._options)
-        call = Call(native_settings(self.settings), self.on_failure, self.settings, count)
-        outputs = _outputs(bound, call, fields, self._last if soft else initial, soft)
+        start = self._last if soft else initial
+        outputs = _outputs(bound, self._call()._replace(outputs=count), fields, start, soft)
         if self.warm_start and isinstance(outputs[-1], Solved):
             self._last = outputs[0].detach()
         return outputs
+
+    def _call(self) -> Call:
+        """What every call passes, made again when somebody has changed the settings."""
+        if self._checked is None or self._checked[0] != (self.on_failure, self.settings):
+            options: dict[str, Any] = dict(self.settings)
+            call = Call(native_settings(options), self.on_failure, options)
+            self._checked = ((self.on_failure, options), call)
+        return self._checked[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle and deepcopy take: not the core's settings, which are made again."""
+        return {**self.__dict__, "_checked": None, "_last": None}
 
     def extra_repr(self) -> str:
         """Objective and settings, for `print(layer)`."""

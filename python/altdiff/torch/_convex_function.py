@@ -60,7 +60,10 @@ class ConvexCall:
         doubles = [None if t is None else as_double(name, t) for name, t in zip(labels, tensors, strict=True)]
         theta: list[Any] = doubles[: len(numbers)]
         layout = self._layout(theta, doubles[len(numbers) :])
-        arrays = [t.detach().expand(shape).contiguous() for t, shape in zip(theta, layout.used, strict=True)]
+        arrays = [
+            t.detach() if t.shape == shape else t.detach().expand(shape).contiguous()
+            for t, shape in zip(theta, layout.used, strict=True)
+        ]
         limits = [None if t is None else t.detach().numpy() for t in doubles[len(numbers) :]]
         evaluate, start = None, self._start(layout)
         if self.bound.terms is None:
@@ -172,7 +175,7 @@ def call_convex(call: ConvexCall, fields: tuple[Any, ...]) -> tuple[Any, ...]:
     )
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return _in_transform(call, tensors)
-    outputs: tuple[Any, ...] = SolveConvex.apply(call, *tensors)  # type: ignore[no-untyped-call]
+    outputs: tuple[Any, ...] = _apply_solve(call, *tensors)
     return outputs
 
 
@@ -332,3 +335,7 @@ def batch_of(solved: Solved) -> ConvexBatch:
 
 def _like(array: Array, tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else to_tensor(np.ascontiguousarray(array), tensor.dtype)
+
+
+# `SolveConvex.apply` without the look at its signature, which takes longer than a small problem.
+_apply_solve: Any = super(torch.autograd.Function, SolveConvex).apply

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -129,11 +130,14 @@ def _is_class(objective: Any) -> bool:
 
 def _built_in(objective: Objective, options: Options) -> Bound:
     terms = objective.terms
-    numbers = tuple(value for term in terms for value in term.numbers.values() if value is not None)
-    named = [
-        f"{type(t).__name__}.{name}" for t in terms for name, value in t.numbers.items() if value is not None
-    ]
-    return Bound(Terms(terms), numbers, terms, tuple(named), options)
+    numbers = tuple([term.numbers[name] for term in terms for name in term.present])
+    return Bound(Terms(terms), numbers, terms, _labels(tuple([(type(t), t.present) for t in terms])), options)
+
+
+@lru_cache(maxsize=256)
+def _labels(fields: tuple[tuple[type[Term], tuple[str, ...]], ...]) -> tuple[str, ...]:
+    """The names of the numbers, for errors."""
+    return tuple(f"{kind.__name__}.{name}" for kind, names in fields for name in names)
 
 
 def _of_module(

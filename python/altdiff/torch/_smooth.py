@@ -51,9 +51,7 @@ class Terms:
     """A sum of built-in terms; theta are their numbers, one term after another."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
-        self._terms = [
-            (term, [name for name, value in term.numbers.items() if value is not None]) for term in terms
-        ]
+        self._terms = [(term, term.present) for term in terms]
         self.diagonal = False
         self.ranks = tuple(len(term.DIMENSIONS[name]) for term, names in self._terms for name in names)
 
