@@ -192,6 +192,53 @@ def test_nan_raises_where_it_is_shared_and_is_a_status_where_it_is_not() -> None
         solve_convex(Linear(q[1]) + Separable("entropy"), A=A, b=b)
 
 
+@pytest.mark.parametrize("temperature", [1e-2, 1e-3, 1e-4, 1e-6])
+def test_at_low_temperature_x_is_a_vertex_and_its_derivative_is_finite(temperature: float) -> None:
+    y = np.random.default_rng(5).normal(size=6)
+    objective = Linear(-y) + Separable("entropy", temperature)
+    solution = solve_convex(objective, A=np.ones((1, 6)), b=np.ones(1))
+    assert solution.status is Status.SOLVED
+    shifted = np.exp((y - y.max()) / temperature)
+    np.testing.assert_allclose(solution.x, shifted / shifted.sum(), rtol=1e-6, atol=1e-300)
+    assert np.isfinite(np.asarray(solution.vjp(np.arange(6.0)).objective[0]["q"])).all()
+
+
+@pytest.mark.parametrize("excess", [1e-3, 1e-6, 1e-9, 0.0])
+def test_caps_that_leave_almost_no_room_are_met(excess: float) -> None:
+    y = np.random.default_rng(6).normal(size=6)
+    caps = np.full(6, (1.0 + excess) / 6)
+    solution = solve_convex(Linear(-y) + Separable("entropy"), A=np.ones((1, 6)), b=np.ones(1), ub=caps)
+    assert solution.status is Status.SOLVED
+    np.testing.assert_allclose(solution.x.sum(), 1.0, rtol=0, atol=1e-8)
+    assert (solution.x <= caps + 1e-12).all()
+    gradient = solution.vjp(np.arange(6.0))
+    assert all(np.isfinite(getattr(gradient, name)).all() for name in ("A", "b", "ub"))
+
+
+def test_bounds_may_hold_every_variable() -> None:
+    point = np.linspace(0.1, 0.4, 4)
+    solution = solve_convex(Linear(np.ones(4)) + Separable("exp"), lb=point, ub=point)
+    assert solution.status is Status.SOLVED
+    np.testing.assert_allclose(solution.x, point)
+    np.testing.assert_allclose(solution.z_box, -1.0 - np.exp(point))
+
+
+def test_tangents_of_a_batch_are_those_of_its_instances() -> None:
+    rng = np.random.default_rng(7)
+    q, dq, weight = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), np.array(0.5)
+    simplex: dict[str, Any] = {"A": np.ones((1, 4)), "b": np.ones(1)}
+
+    def solved_at(s: float) -> Array:
+        objective = Linear(q + s * dq) + Separable("entropy", weight + s)
+        return np.asarray(solve_convex(objective, **simplex).x)
+
+    moved = solve_convex(Linear(q) + Separable("entropy", weight), **simplex).jvp(
+        [{"q": dq}, {"weight": 1.0}]
+    )
+    slope = (solved_at(1e-5) - solved_at(-1e-5)) / 2e-5
+    assert relative_error(moved.x, slope) < CLOSE
+
+
 def test_an_initial_point_is_used_and_must_fit() -> None:
     values = {**example("softplus with a map").numbers, **binding_constraints()}
     first = solved("softplus with a map", values)

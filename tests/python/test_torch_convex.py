@@ -23,7 +23,7 @@ from altdiff.torch import (
 )
 from helpers.convex_problems import EXAMPLES, binding_constraints, example, parted
 from helpers.problems import POINT
-from torch.func import hessian, jacfwd, jacrev, jvp, vmap
+from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
 Tensors = dict[str, Any]
 
@@ -193,6 +193,21 @@ def test_a_failure_leaves_the_other_instances_alone(on_failure: str) -> None:
     assert solution.x[1].isnan().all() == (on_failure == "nan")
 
 
+@pytest.mark.parametrize("on_failure", ["nan", "zero"])
+def test_transforms_obey_the_failure_policy(on_failure: str) -> None:
+    q, layer, constraints = failing(on_failure)
+    expected = torch.autograd.grad((layer(q, **constraints) ** 2).sum(), q)[0]
+    point = q.detach()
+    found: Any = grad(lambda v: (layer(v, **constraints) ** 2).sum())(point)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9, equal_nan=True)
+    shared = {name: constraints[name] for name in ("G", "h")}
+    each: Any = vmap(lambda v, lb: layer(v, **shared, lb=lb))(point, constraints["lb"])
+    torch.testing.assert_close(each, layer(point, **constraints), rtol=0, atol=1e-9, equal_nan=True)
+    moved: Any = jvp(lambda v: layer(v, **constraints), (point,), (torch.ones_like(point),))[1]
+    assert moved[1].isnan().all() if on_failure == "nan" else (moved[1] == 0).all()
+    assert moved[::2].isfinite().all()
+
+
 def test_a_warm_start_needs_no_more_rounds_and_forgets_other_shapes() -> None:
     values = values_of("softplus with a map", requires_grad=False)
     numbers, constraints = parted(values)
@@ -217,7 +232,8 @@ def test_parameters_in_an_objective_are_trained() -> None:
     q = torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))
     layer = ConvexLayer(Linear(q) + Separable("entropy"))
     target = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
-    optimiser = torch.optim.Adam([q], lr=0.1)
+    assert [name for name, _ in layer.named_parameters()] == ["q_0"]
+    optimiser = torch.optim.Adam(layer.parameters(), lr=0.1)
     for _ in range(200):
         optimiser.zero_grad()
         loss = (layer(A=torch.ones(1, 3), b=torch.ones(1)) - target).pow(2).sum()

@@ -11,7 +11,7 @@ from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._layer import Solved
 from altdiff._settings import native_settings
 from altdiff.torch._convex_function import ConvexCall, call_convex
-from altdiff.torch._convex_objective import Options, bind, check_objective
+from altdiff.torch._convex_objective import Options, bind, check_objective, parameters_of
 from altdiff.torch._function import Call
 from altdiff.torch._outputs import REPORT
 from altdiff.torch._qp import Solution, check_policy
@@ -65,6 +65,8 @@ class ConvexLayer(torch.nn.Module):
         self._checked: tuple[tuple[str, dict[str, Any]], Call] | None = None
         self._call()
         check_objective(objective, self._options)
+        for name, parameter in parameters_of(objective).items():
+            self.register_parameter(name, parameter)
 
     def forward(
         self,

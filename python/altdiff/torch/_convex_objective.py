@@ -98,6 +98,18 @@ def check_objective(objective: Any, options: Options) -> None:
         )
 
 
+def parameters_of(objective: Any) -> dict[str, torch.nn.Parameter]:
+    """The parameters among an objective's numbers, by names that a layer can give them."""
+    if isinstance(objective, elementwise):
+        named = {"M": objective.M}
+    elif isinstance(objective, Objective):
+        terms = enumerate(objective.terms)
+        named = {f"{name}_{i}": value for i, term in terms for name, value in term.numbers.items()}
+    else:
+        named = {}
+    return {name: value for name, value in named.items() if isinstance(value, torch.nn.Parameter)}
+
+
 def bind(objective: Any, theta: tuple[Any, ...], options: Options) -> Bound:
     """The objective with the arguments of one call."""
     if isinstance(objective, Objective):
