@@ -9,6 +9,7 @@ import numpy as np
 
 from altdiff import _convex_batch
 from altdiff._arrays import is_sparse, real_array
+from altdiff._convex_batch import Numbers
 from altdiff._convex_layout import layout_of_terms, signature
 from altdiff._directions import cotangent
 from altdiff._fields import POINT
@@ -142,7 +143,9 @@ def solve_convex(
     checked = native_settings(settings)
     layout, numbers, constraints = arrays_of(objective, (G, h, A, b, lb, ub))
     start = None if initial is None else real_array("initial", getattr(initial, "x", initial))
-    batch = _convex_batch.solve(objective.terms, layout, numbers, constraints, checked, start)
+    problem = _convex_batch.constraint_problem(layout, constraints)
+    given = Numbers.of_arrays(numbers)
+    batch = _convex_batch.solve(objective.terms, layout, given, problem, checked, start)
     return _solution(Solved(batch))
 
 

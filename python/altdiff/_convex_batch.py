@@ -53,7 +53,7 @@ class ConvexBatch(CoreBatch):
     native: NativeSmoothBatch
     layout: ConvexLayout
     terms: Sequence[Term] | None  # None: a function of the user's own
-    numbers: Sequence[Array]
+    numbers: Sequence[Any]  # arrays or tensors
     places: list[tuple[int, int]] = field(init=False)  # term and field of each number
 
     def __post_init__(self) -> None:
@@ -208,19 +208,30 @@ class ConvexBatch(CoreBatch):
             ) from None
 
 
+class Numbers(NamedTuple):
+    """The numbers of an objective, arrays or tensors in C order, and where they lie in memory."""
+
+    values: Sequence[Any]
+    addresses: Sequence[int]
+
+    @staticmethod
+    def of_arrays(arrays: Sequence[Array]) -> Numbers:
+        """Those of arrays."""
+        return Numbers(arrays, [array.ctypes.data for array in arrays])
+
+
 def solve(
     terms: Sequence[Term] | None,
     layout: ConvexLayout,
-    numbers: Sequence[Array],
-    constraints: Sequence[Array | None],
+    numbers: Numbers,
+    problem: Problem,
     settings: NativeSettings,
     initial: Array | None = None,
     evaluate: Evaluate | None = None,
     diagonal: bool = False,
 ) -> ConvexBatch:
-    """Solves every instance. `evaluate` answers for a function of the user's own."""
+    """Solves every instance of a problem without P and q. `evaluate` answers for a user's own function."""
     program = layout.program
-    problem = constraint_problem(layout, constraints)
     start = None if initial is None else _start(layout, initial)
     native = core.solve_smooth(
         *program.core_sizes,
@@ -233,14 +244,14 @@ def solve(
         settings,
         None if start is None else tuple(array.ctypes.data for array in start),
     )
-    batch = ConvexBatch(problem, native, layout, terms, numbers)
+    batch = ConvexBatch(problem, native, layout, terms, numbers.values)
     batch.blame()
     return batch
 
 
-def require_numbers(layout: ConvexLayout, numbers: Sequence[Array]) -> None:
+def require_numbers(layout: ConvexLayout, numbers: Sequence[Any]) -> None:
     """ValueError if a number of the objective that all instances share is NaN or infinite."""
-    for number, value in zip(layout.numbers, numbers, strict=True):
+    for number, value in zip(layout.numbers, map(np.asarray, numbers), strict=True):
         if number.lead == () and not np.isfinite(value).all():
             kind = "NaN" if np.isnan(value).any() else "an infinity"
             raise ValueError(f"{number.label} must not hold {kind}")
@@ -251,16 +262,13 @@ def constraint_problem(layout: ConvexLayout, constraints: Sequence[Array | None]
     values: dict[str, Any] = {"P": None, "q": None}
     for name, value in zip(FIELDS[2:], constraints, strict=True):
         shape = layout.program.used[name]
-        if value is not None and value.shape == shape and value.flags.c_contiguous:
-            values[name] = value
-            continue
         values[name] = (
             None if value is None or shape is None else np.ascontiguousarray(np.broadcast_to(value, shape))
         )
     return Problem(values, layout.program, sparse=False)
 
 
-def native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Sequence[Array]) -> list[NativeTerm]:
+def native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Numbers) -> list[NativeTerm]:
     """kind, rows, power, and addresses, counts and places of the five fields."""
     found: list[NativeTerm] = []
     place = 0
@@ -269,7 +277,7 @@ def native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Sequence[
         rows = layout.program.sizes["n"]
         for name in term.present:
             f = TERM_FIELDS.index(name)
-            addresses[f] = numbers[place].ctypes.data
+            addresses[f] = numbers.addresses[place]
             counts[f] = layout.counts[place]
             which[f] = layout.place_addresses[place]
             if name == "M":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from altdiff._convex import CONSTRAINTS, arrays_of
-from altdiff._convex_batch import TERM_FIELDS, constraint_problem, native_terms, require_numbers
+from altdiff._convex_batch import TERM_FIELDS, Numbers, constraint_problem, native_terms, require_numbers
 from altdiff._directions import block, direction
 from altdiff._fields import FIELDS, MATRICES
 from altdiff._native import core
@@ -40,7 +40,9 @@ def differentiate_terms(
     require_numbers(layout, numbers)
     n = layout.program.sizes["n"]
     native = core.TermProblem(
-        n, native_terms(objective.terms, layout, numbers), *(problem.values[name] for name in CONSTRAINTS)
+        n,
+        native_terms(objective.terms, layout, Numbers.of_arrays(numbers)),
+        *(problem.values[name] for name in CONSTRAINTS),
     )
     if tangent is not None:
         result = native.alternating_differentiation(None, None, _blocks(problem, tangent), *settings)

@@ -15,7 +15,7 @@ from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
 
 from altdiff import _convex_batch, _layer
-from altdiff._convex_batch import ConvexBatch
+from altdiff._convex_batch import ConvexBatch, Numbers
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._fields import DIMENSIONS, POINT
 from altdiff._layer import Solved
@@ -25,6 +25,7 @@ from altdiff.torch._dynamo import hidden
 from altdiff.torch._evaluate import evaluator, flattened, rows_of, starting_points
 from altdiff.torch._function import Call
 from altdiff.torch._outputs import REPORT, STATUS, outputs_of
+from altdiff.torch._problem import tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
 from altdiff.torch._transform import SolveFields
 
@@ -44,6 +45,17 @@ _RANKS = tuple(len(DIMENSIONS[name]) for name in CONSTRAINTS)
 _STEPS = 2  # Newton steps that give the point its history: derivatives up to order 2^2 - 1 are exact
 
 
+def _of_shape(tensor: Any, shape: tuple[int, ...]) -> Any:
+    """Without a history; one number may stand for many. None for None."""
+    if tensor is None or tensor.shape == shape:
+        return None if tensor is None else tensor.detach()
+    return tensor.detach().expand(shape).contiguous()
+
+
+def _array(tensor: Tensor | None) -> Array | None:
+    return None if tensor is None else tensor.numpy()
+
+
 @dataclass(frozen=True)
 class ConvexCall:
     """What one call passes beside its tensors."""
@@ -60,20 +72,19 @@ class ConvexCall:
         doubles = [None if t is None else as_double(name, t) for name, t in zip(labels, tensors, strict=True)]
         theta: list[Any] = doubles[: len(numbers)]
         layout = self._layout(theta, doubles[len(numbers) :])
-        arrays = [
-            t.detach() if t.shape == shape else t.detach().expand(shape).contiguous()
-            for t, shape in zip(theta, layout.used, strict=True)
-        ]
-        limits = [None if t is None else t.detach().numpy() for t in doubles[len(numbers) :]]
+        values = [_of_shape(t, shape) for t, shape in zip(theta, layout.used, strict=True)]
+        shapes = layout.program.used.values()
+        limits = [None, None, *doubles[len(numbers) :]]
+        whole = [None if s is None else _of_shape(t, s) for t, s in zip(limits, shapes, strict=True)]
         evaluate, start = None, self._start(layout)
         if self.bound.terms is None:
-            evaluate = evaluator(self.bound, layout, arrays)
-            start = starting_points(evaluate, layout, limits[4], limits[5], start)
+            evaluate = evaluator(self.bound, layout, values)
+            start = starting_points(evaluate, layout, _array(whole[-2]), _array(whole[-1]), start)
         batch = _convex_batch.solve(
             self.bound.terms,
             layout,
-            [array.numpy() for array in arrays],
-            limits,
+            Numbers(values, [value.data_ptr() for value in values]),
+            tensor_problem(layout.program, whole),
             self.call.settings,
             start,
             evaluate,
