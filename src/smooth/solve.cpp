@@ -52,7 +52,7 @@ class SmoothSolver {
     std::vector<Index> left;
     for (Index i = 0; i < size_; ++i)
       if (valid(i)) left.push_back(i);
-    left = separable_.run(left, initial_, *equivalent_);
+    left = separable_.run(left, initial_);
     if (left.empty()) return without_newton();
     Newton newton(program_, settings_, initial_, equivalent_, evaluator_);
     DenseMatrix start = DenseMatrix::Zero(program_.constraints.n, size_);
