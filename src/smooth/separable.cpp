@@ -102,14 +102,14 @@ std::vector<Index> SeparableBatch::run(const std::vector<Index>& instances, cons
   return left;
 }
 
-bool SeparableBatch::solve(Index i, const PointBlock& initial, DualNewton& engine) {
+void SeparableBatch::solve(Index i, const PointBlock& initial, DualNewton& engine) {
   const SeparableProgram program = program_of_instance(i);
   const bool known = initial.x.size() > 0 && initial.y.col(i).allFinite() && initial.z.col(i).allFinite();
   const Vector y = known ? Vector(initial.y.col(i)) : Vector(Vector::Zero(program_.constraints.p));
   const Vector z = known ? Vector(initial.z.col(i)) : Vector(Vector::Zero(program_.constraints.m));
   if (!engine.run(program, y, z) || !engine.residuals.below(settings_.tolerance) ||
       engine.steps > settings_.max_iterations)
-    return false;
+    return;
   Solved solved{.point = {.x = engine.x, .y = engine.y, .z = engine.z, .z_box = engine.z_box},
                 .objective = engine.objective,
                 .margin = engine.margin,
@@ -117,7 +117,6 @@ bool SeparableBatch::solve(Index i, const PointBlock& initial, DualNewton& engin
                 .steps = engine.steps};
   settle(program.constraints, engine, solved);
   solved_[at(i)] = std::move(solved);
-  return true;
 }
 
 /// Derivatives; on a kink, or with redundant rows, by the convention that the finish knows.

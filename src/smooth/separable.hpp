@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "batch/linearisation.hpp"
@@ -31,12 +32,13 @@ class SeparableBatch {
 
   [[nodiscard]] bool serves(Index i) const;
   [[nodiscard]] SeparableProgram program_of_instance(Index i) const;
-  [[nodiscard]] bool solve(Index i, const PointBlock& initial, DualNewton& engine);
+  void solve(Index i, const PointBlock& initial, DualNewton& engine);
   void settle(const Instance& instance, DualNewton& engine, Solved& solved) const;
 
   const SmoothProgram& program_;
   const Evaluator& evaluator_;
   const Settings& settings_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::size_t term_ = 0;  // the one that is not linear
   bool separable_ = false;
   std::vector<std::optional<Solved>> solved_{};
