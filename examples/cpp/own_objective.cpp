@@ -1,6 +1,6 @@
-// An objective of one's own: how to share a budget of one between three uses, when f(x; a) = sum log cosh(x - a)
-// says how far each share is from what was asked for, a. Solved, differentiated, and checked against the paper's
-// algorithm.
+// An objective of one's own: how to share a budget of one between three uses, when f(x; a) = sum log cosh(x -
+// a) says how far each share is from what was asked for, a. Solved, differentiated, and checked against the
+// paper's algorithm.
 #include <altdiff/altdiff.hpp>
 #include <cmath>
 #include <iostream>
@@ -11,7 +11,8 @@ namespace {
 using altdiff::DenseMatrix;
 using altdiff::Vector;
 
-/// f(x; a) = sum log cosh(x_i - a_i): quadratic near a, linear far away. This is all that the library asks for.
+/// f(x; a) = sum log cosh(x_i - a_i): quadratic near a, linear far away. This is all that the library asks
+/// for.
 struct LogCosh {
   using Hessian = DenseMatrix;
   struct Tangent {

@@ -54,7 +54,7 @@ struct SmoothProgram {
 };
 
 namespace detail {
-struct EquivalentProgram;
+class EquivalentProgram;
 }
 
 /// As BatchSolution; the status NonConvex says that the Hessian of f has a negative direction.

@@ -41,6 +41,7 @@ DualNewton::DualNewton(Index n, Index m, Index p)
   for (Vector* v : {&weight_, &offset_, &lower_, &upper_, &pull_, &root_}) v->resize(n);
   step_.resize(k);
   right_.resize(k);
+  kept_.resize(k);
   held_.resize(at(k));
   rows.reserve(at(k));
   set_.reserve(at(k));
@@ -239,7 +240,7 @@ bool DualNewton::solve_with_M() {
   for (Index i = 0; i < count(); ++i)
     if (held_[at(i)] != 0) set_.push_back(i);
   const auto s = static_cast<Index>(set_.size());
-  const Vector right_side = right_.head(s);
+  kept_.head(s) = right_.head(s);
   double more = 1e-15;
   for (int attempt = 0; attempt < 6; ++attempt, more *= 100) {
     for (Index b = 0; b < s; ++b) {
@@ -248,7 +249,7 @@ bool DualNewton::solve_with_M() {
       factor_(b, b) *= 1 + more;
     }
     if (s > 0 && !partial_cholesky(factor_.topLeftCorner(s, s), 1)) continue;
-    right_.head(s) = right_side;
+    right_.head(s) = kept_.head(s);
     triangular_solve(Op::None, factor_.topLeftCorner(s, s), right_.head(s));
     triangular_solve(Op::Transpose, factor_.topLeftCorner(s, s), right_.head(s));
     for (Index a = 0; a < s; ++a) step_[set_[at(a)]] = right_[a];

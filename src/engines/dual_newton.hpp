@@ -88,7 +88,7 @@ class DualNewton {
   DenseMatrix scaled_;  // its rows in `rows`, times the root of D
   DenseMatrix M_, factor_;
   Vector weight_, offset_, lower_, upper_, pull_, root_;
-  Vector step_, right_;             // of the multipliers of `rows`
+  Vector step_, right_, kept_;      // of the multipliers of `rows`
   std::vector<std::uint8_t> held_;  // which of `rows` are in the set of this step
   std::vector<Index> set_;          // those, by their places in `rows`
   Vector next_y_, next_z_;

@@ -9,26 +9,32 @@ namespace altdiff::detail {
 
 /// The quadratic programs with P = H(x), q = grad f(x) - H x over the user's constraints: at a solution x of
 /// (N1) they have the same solution, multipliers and derivatives.                                      (N2)
-struct EquivalentProgram {
-  BatchProgram program{};  // P and q are those below
-  Memory hessians{};       // n x n each
-  DenseMatrix q{};         // one column an instance
+class EquivalentProgram {
+ public:
+  BatchProgram program;  // P and q are absent until somebody needs them
 
-  explicit EquivalentProgram(const BatchProgram& constraints)
-      : program(constraints),
-        hessians(constraints.size * constraints.n * constraints.n),
-        q(DenseMatrix::Zero(constraints.n, constraints.size)) {
-    const Index own = constraints.size;  // one array for all is one for each in a batch of one
-    program[Field::P] = {.data = hessians.data(), .count = own};
-    program[Field::q] = {.data = q.data(), .count = own};
-  }
+  explicit EquivalentProgram(const BatchProgram& constraints) : program(constraints) {}
   EquivalentProgram(const EquivalentProgram&) = delete;
   EquivalentProgram& operator=(const EquivalentProgram&) = delete;
   EquivalentProgram(EquivalentProgram&&) = delete;
   EquivalentProgram& operator=(EquivalentProgram&&) = delete;
   ~EquivalentProgram() = default;
 
-  [[nodiscard]] double* hessian(Index i) const { return hessians.data() + i * program.n * program.n; }
+  /// Takes memory for P and q, which are every instance's own.
+  void allocate() {
+    hessians_ = Memory(program.size * program.n * program.n);
+    q.setZero(program.n, program.size);
+    program[Field::P] = {.data = hessians_.data(), .count = program.size};
+    program[Field::q] = {.data = q.data(), .count = program.size};
+  }
+
+  DenseMatrix q{};  // one column an instance
+
+  [[nodiscard]] double* hessians() const { return hessians_.data(); }
+  [[nodiscard]] double* hessian(Index i) const { return hessians_.data() + i * program.n * program.n; }
+
+ private:
+  Memory hessians_{};
 };
 
 /// Some instances of a batch as a batch of their own.

@@ -62,6 +62,7 @@ Newton::Newton(const SmoothProgram& program, const Settings& settings, const Poi
       trial_value_(Vector::Zero(size_)),
       progress_(at(size_)),
       products_(at(std::min(most_chunks, size_)), Products(n_, m_, p_, 1)) {
+  equivalent_->allocate();
   point = {.x = DenseMatrix::Constant(n_, size_, nan),
            .y = DenseMatrix::Constant(p_, size_, nan),
            .z = DenseMatrix::Constant(m_, size_, nan),
@@ -92,7 +93,7 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
   while (!waiting.empty()) {
     if (settings_.poll) settings_.poll();
     evaluate_(waiting, trial_,
-              {.value = trial_value_, .gradient = gradient_, .hessians = equivalent_->hessians.data()});
+              {.value = trial_value_, .gradient = gradient_, .hessians = equivalent_->hessians()});
     const auto count = static_cast<Index>(waiting.size());
     const auto chunks = std::min(count, static_cast<Index>(products_.size()));
     parallel_for(chunks, threads_for(settings_.num_threads, count * n_ * (n_ + m_ + p_)), [&](Index chunk) {

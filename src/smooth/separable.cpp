@@ -17,7 +17,35 @@ constexpr Index most_chunks = 16;
 constexpr double degenerate_margin = 1e-9;
 constexpr double little = 1e-10;  // on the diagonal of M where rows are dependent
 
+constexpr double largest_curvature = 1e100;
+
+/// Without P and q.
+QuadraticProgram<DenseMatrix> constraints_of(const Instance& instance) {
+  const VectorsView vectors = instance.vectors();
+  return {.G = instance.matrices.G_rows().transpose(),
+          .h = vectors.h,
+          .A = instance.matrices.A_rows().transpose(),
+          .b = vectors.b,
+          .lb = vectors.lb,
+          .ub = vectors.ub};
+}
+
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+/// (N2) at the solution.
+QuadraticProgram<DenseMatrix> quadratic_at(const Instance& instance, const DualNewton& engine) {
+  Vector H = engine.bound_curvature();
+  for (Index j = 0; j < H.size(); ++j)
+    if (engine.D[j] > 0) H[j] = 1 / engine.D[j];
+  H = H.cwiseMin(largest_curvature);
+  Vector q = -engine.z_box - H.cwiseProduct(engine.x);
+  q.noalias() -= instance.matrices.A_rows() * engine.y;
+  q.noalias() -= instance.matrices.G_rows() * engine.z;
+  QuadraticProgram<DenseMatrix> qp = constraints_of(instance);
+  qp.P = H.asDiagonal();
+  qp.q = std::move(q);
+  return qp;
+}
 
 }  // namespace
 
@@ -57,8 +85,7 @@ SeparableProgram SeparableBatch::program_of_instance(Index i) const {
   return separable;
 }
 
-std::vector<Index> SeparableBatch::run(const std::vector<Index>& instances, const PointBlock& initial,
-                                       EquivalentProgram& equivalent) {
+std::vector<Index> SeparableBatch::run(const std::vector<Index>& instances, const PointBlock& initial) {
   solved_.resize(at(program_.constraints.size));
   if (!separable_) return instances;
   const BatchProgram& sizes = program_.constraints;
@@ -68,55 +95,40 @@ std::vector<Index> SeparableBatch::run(const std::vector<Index>& instances, cons
                [&](Index chunk) {
                  DualNewton engine(sizes.n, sizes.m, sizes.p);
                  for (Index k = chunk; k < count; k += chunks)
-                   if (serves(instances[at(k)])) (void)solve(instances[at(k)], initial, equivalent, engine);
+                   if (serves(instances[at(k)])) (void)solve(instances[at(k)], initial, engine);
                });
   std::vector<Index> left;
   std::ranges::copy_if(instances, std::back_inserter(left), [&](Index i) { return !solved_[at(i)]; });
   return left;
 }
 
-bool SeparableBatch::solve(Index i, const PointBlock& initial, EquivalentProgram& equivalent,
-                           DualNewton& engine) {
+void SeparableBatch::solve(Index i, const PointBlock& initial, DualNewton& engine) {
   const SeparableProgram program = program_of_instance(i);
   const bool known = initial.x.size() > 0 && initial.y.col(i).allFinite() && initial.z.col(i).allFinite();
   const Vector y = known ? Vector(initial.y.col(i)) : Vector(Vector::Zero(program_.constraints.p));
   const Vector z = known ? Vector(initial.z.col(i)) : Vector(Vector::Zero(program_.constraints.m));
   if (!engine.run(program, y, z) || !engine.residuals.below(settings_.tolerance) ||
       engine.steps > settings_.max_iterations)
-    return false;
+    return;
   Solved solved{.point = {.x = engine.x, .y = engine.y, .z = engine.z, .z_box = engine.z_box},
                 .objective = engine.objective,
                 .margin = engine.margin,
                 .residuals = engine.residuals,
                 .steps = engine.steps};
-  settle(i, program.constraints, equivalent, engine, solved);
+  settle(program.constraints, engine, solved);
   solved_[at(i)] = std::move(solved);
-  return true;
 }
 
 /// Derivatives; on a kink, or with redundant rows, by the convention that the finish knows.
-void SeparableBatch::settle(Index i, const Instance& instance, EquivalentProgram& equivalent,
-                            DualNewton& engine, Solved& solved) const {
+void SeparableBatch::settle(const Instance& instance, DualNewton& engine, Solved& solved) const {
   const bool independent = engine.factorise();
   solved.degenerate = !independent || engine.margin < degenerate_margin;
   if (solved.degenerate) {
-    const Index n = instance.matrices.n;
-    Eigen::Map<DenseMatrix> H(equivalent.hessian(i), n, n);
-    H.setZero();
-    const Vector at_bounds = engine.bound_curvature();
-    for (Index j = 0; j < n; ++j) H(j, j) = engine.D[j] > 0 ? 1 / engine.D[j] : at_bounds[j];
-    Vector pull = engine.z_box;
-    pull.noalias() += instance.matrices.A_rows() * engine.y;
-    pull.noalias() += instance.matrices.G_rows() * engine.z;
-    equivalent.q.col(i) = -pull - H.diagonal().cwiseProduct(engine.x);
-    const Instance quadratic = instance_of(equivalent.program, i);
-    if (H.allFinite()) {
-      if (const auto finished = finish_one(program_of(quadratic), settings_, solved.point)) {
-        static_cast<Point&>(solved.point) = static_cast<const Point&>(*finished);
-        solved.linearisation = finished->linearisation;
-        solved.unique = finished->unique;
-        return;
-      }
+    if (const auto finished = finish_one(quadratic_at(instance, engine), settings_, solved.point)) {
+      solved.point = *finished;
+      solved.linearisation = finished->linearisation;
+      solved.unique = finished->unique;
+      return;
     }
     if (!independent && !engine.factorise(little)) return;
   }

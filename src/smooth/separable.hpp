@@ -1,10 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "batch/linearisation.hpp"
 #include "engines/dual_newton.hpp"
-#include "smooth/equivalent.hpp"
 #include "smooth/evaluator.hpp"
 
 namespace altdiff::detail {
@@ -15,8 +15,7 @@ class SeparableBatch {
   SeparableBatch(const SmoothProgram& program, const Evaluator& evaluator, const Settings& settings);
 
   /// Solves what it can of `instances`; returns the others.
-  [[nodiscard]] std::vector<Index> run(const std::vector<Index>& instances, const PointBlock& initial,
-                                       EquivalentProgram& equivalent);
+  [[nodiscard]] std::vector<Index> run(const std::vector<Index>& instances, const PointBlock& initial);
 
   /// What was solved, with its derivatives, to its place in the batch.
   void write(BatchSolution& solution, BatchLinearisation& linearisation) const;
@@ -33,14 +32,13 @@ class SeparableBatch {
 
   [[nodiscard]] bool serves(Index i) const;
   [[nodiscard]] SeparableProgram program_of_instance(Index i) const;
-  [[nodiscard]] bool solve(Index i, const PointBlock& initial, EquivalentProgram& equivalent,
-                           DualNewton& engine);
-  void settle(Index i, const Instance& instance, EquivalentProgram& equivalent, DualNewton& engine,
-              Solved& solved) const;
+  void solve(Index i, const PointBlock& initial, DualNewton& engine);
+  void settle(const Instance& instance, DualNewton& engine, Solved& solved) const;
 
   const SmoothProgram& program_;
   const Evaluator& evaluator_;
   const Settings& settings_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::size_t term_ = 0;  // the one that is not linear
   bool separable_ = false;
   std::vector<std::optional<Solved>> solved_{};

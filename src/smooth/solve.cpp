@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <altdiff/smooth.hpp>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -52,9 +53,12 @@ class SmoothSolver {
     std::vector<Index> left;
     for (Index i = 0; i < size_; ++i)
       if (valid(i)) left.push_back(i);
-    left = separable_.run(left, initial_, *equivalent_);
+    left = separable_.run(left, initial_);
     if (left.empty()) return without_newton();
-    Newton newton(program_, settings_, initial_, equivalent_, evaluator_);
+    Settings rest = settings_;
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    rest.time_limit = std::max(settings_.time_limit - elapsed.count(), 0.0);
+    Newton newton(program_, rest, initial_, equivalent_, evaluator_);
     DenseMatrix start = DenseMatrix::Zero(program_.constraints.n, size_);
     std::erase_if(left, [&](Index i) { return !find_start(i, newton, start); });
     newton.run(left, start);
@@ -177,6 +181,7 @@ class SmoothSolver {
     solution.duality_gap[i] = residuals.gap;
   }
 
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const SmoothProgram& program_;
   const Settings& settings_;
   const PointBlock& initial_;
