@@ -9,6 +9,7 @@ from typing import Any
 import altdiff
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from altdiff import SolveError, Status
 from altdiff.torch import (
@@ -23,7 +24,10 @@ from altdiff.torch import (
 )
 from helpers.convex_problems import EXAMPLES, binding_constraints, example, parted
 from helpers.problems import POINT
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils.flop_counter import FlopCounterMode
 
 Tensors = dict[str, Any]
 
@@ -251,8 +255,47 @@ def test_changing_a_tensor_between_the_passes_is_an_error() -> None:
         x.sum().backward()
 
 
+def test_a_tensor_whose_memory_is_gone_is_an_error() -> None:
+    q = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    x = ConvexLayer(Quadratic(torch.eye(3, dtype=torch.float64), q))(lb=0.0)
+    q.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="its memory is gone"):
+        x.sum().backward()
+
+
+def test_a_graph_does_not_swallow_the_answer() -> None:
+    layer = ConvexLayer(builder(lambda v: Linear(-v) + Separable("entropy")))
+    simplex: Any = {"A": torch.ones(1, 4), "b": torch.ones(1)}
+    y = torch.randn(4, generator=torch.Generator().manual_seed(7))
+    with pytest.raises(TypeError, match="cannot be drawn into a graph"):
+        make_fx(lambda v: layer(v, **simplex))(y)
+    with FakeTensorMode() as mode, pytest.raises(TypeError, match="cannot be drawn into a graph"):
+        layer(mode.from_tensor(y), **{name: mode.from_tensor(v) for name, v in simplex.items()})
+    with FlopCounterMode(display=False):
+        torch.testing.assert_close(layer(y, **simplex), torch.softmax(y, -1))
+
+
+def test_the_compiler_leaves_the_layer_to_python() -> None:
+    layer = ConvexLayer(builder(lambda v: Linear(-v) + Separable("entropy")))
+    A, b = torch.ones(1, 4, dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+
+    def whole(v: Any) -> Any:
+        return layer(2.0 * v, A=A, b=b).sin()
+
+    y = torch.randn(4, dtype=torch.float64, generator=torch.Generator().manual_seed(8)).requires_grad_()
+    compiled: Any = torch.compile(whole, backend="eager")
+    for function in (compiled, whole):
+        torch.testing.assert_close(function(y), torch.softmax(2.0 * y, -1).sin())
+    (found,) = torch.autograd.grad(compiled(y).sum(), y)
+    torch.testing.assert_close(found, torch.autograd.grad(torch.softmax(2.0 * y, -1).sin().sum(), y)[0])
+
+
 def test_mistakes_are_named() -> None:
     q = torch.ones(3)
+    with pytest.raises(TypeError, match=r"A is sparse, but convex programs are dense: pass A\.toarray\(\)"):
+        solve_convex(Linear(q), A=scipy.sparse.csc_matrix(np.ones((1, 3))), b=[1.0])
+    with pytest.raises(TypeError, match=r"A is sparse, but convex programs are dense: pass A\.to_dense\(\)"):
+        solve_convex(Linear(q), A=torch.ones(1, 3).to_sparse(), b=[1.0])
     with pytest.raises(TypeError, match="the objective has its numbers already"):
         ConvexLayer(Linear(q))(q)
     with pytest.raises(TypeError, match="must return a built-in objective, got Tensor"):

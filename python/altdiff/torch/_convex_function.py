@@ -13,19 +13,22 @@ import numpy as np
 import torch
 from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from altdiff import _convex_batch, _layer
+from altdiff._arrays import is_sparse
 from altdiff._convex_batch import ConvexBatch, Numbers
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._fields import DIMENSIONS, POINT
 from altdiff._layer import Solved
+from altdiff._stack import is_list_of_sparse
 from altdiff._status import Status
 from altdiff.torch._batching import batch_tensors
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._evaluate import evaluator, flattened, rows_of, starting_points
 from altdiff.torch._function import Call
 from altdiff.torch._outputs import REPORT, STATUS, outputs_of
-from altdiff.torch._problem import tensor_problem
+from altdiff.torch._problem import MEMORY_GONE, require_memory, tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
 from altdiff.torch._transform import SolveFields
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 
 CONSTRAINTS = ("G", "h", "A", "b", "lb", "ub")
 _RANKS = tuple(len(DIMENSIONS[name]) for name in CONSTRAINTS)
+_GRAPHS = {"ProxyTorchDispatchMode", "FakeTensorMode", "FunctionalTensorMode"}
 _STEPS = 2  # Newton steps that give the point its history: derivatives up to order 2^2 - 1 are exact
 
 
@@ -178,16 +182,35 @@ def call_convex(call: ConvexCall, fields: tuple[Any, ...]) -> tuple[Any, ...]:
     """The outputs that the call asks for, and the solved batch, or under a transform its report."""
     given = (*call.bound.theta, *fields)
     labels = (*call.bound.labels, *CONSTRAINTS)
-    tensors = tuple(
-        [
-            v if v is None or isinstance(v, torch.Tensor) else as_double(n, v)
-            for n, v in zip(labels, given, strict=True)
-        ]
-    )
+    tensors = tuple([None if v is None else _tensor(n, v) for n, v in zip(labels, given, strict=True)])
+    if torch._C._len_torch_dispatch_stack() > 0:
+        _require_numbers_in(tensors)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
         return _in_transform(call, tensors)
     outputs: tuple[Any, ...] = _apply_solve(call, *tensors)
     return outputs
+
+
+def _tensor(name: str, value: Any) -> Tensor:
+    """The argument as a tensor, which keeps its history if it has one."""
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            raise TypeError(f"{name} is sparse, but convex programs are dense: pass {name}.to_dense()")
+        return value
+    if is_sparse(value) or is_list_of_sparse(value):
+        raise TypeError(f"{name} is sparse, but convex programs are dense: pass {name}.toarray()")
+    return as_double(name, value)
+
+
+def _require_numbers_in(tensors: Tensors) -> None:
+    """TypeError where a graph is drawn: it would hold this call's answer as a constant."""
+    modes = {type(mode).__name__ for mode in _get_current_dispatch_mode_stack()}
+    plain = all(t is None or type(t) in (torch.Tensor, torch.nn.Parameter) for t in tensors)
+    if modes & _GRAPHS or not plain:
+        raise TypeError(
+            "a convex layer cannot be drawn into a graph, by torch.export, make_fx or fake tensors: call it "
+            "outside, or, with torch.compile, leave fullgraph=True out"
+        )
 
 
 def _in_transform(call: ConvexCall, tensors: Tensors) -> tuple[Any, ...]:
@@ -267,6 +290,9 @@ def _pull_back(
     }
     count = len(call.bound.labels)
     batch = batch_of(solved)
+    require_memory(solved)
+    if any(t.numel() > 0 and t.untyped_storage().nbytes() == 0 for t in batch.numbers):
+        raise RuntimeError(MEMORY_GONE)
     own = call.bound.terms is None
     found = batch.gradients(
         cotangents,
