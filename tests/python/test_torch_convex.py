@@ -275,6 +275,7 @@ def test_a_graph_does_not_swallow_the_answer() -> None:
         torch.testing.assert_close(layer(y, **simplex), torch.softmax(y, -1))
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch's own, after a break
 def test_the_compiler_leaves_the_layer_to_python() -> None:
     layer = ConvexLayer(builder(lambda v: Linear(-v) + Separable("entropy")))
     A, b = torch.ones(1, 4, dtype=torch.float64), torch.ones(1, dtype=torch.float64)

@@ -12,6 +12,7 @@ from altdiff._layer import Solved
 from altdiff._settings import native_settings
 from altdiff.torch._convex_function import ConvexCall, call_convex
 from altdiff.torch._convex_objective import Options, bind, check_objective, parameters_of
+from altdiff.torch._dynamo import hidden
 from altdiff.torch._function import Call
 from altdiff.torch._outputs import REPORT
 from altdiff.torch._qp import Solution, check_policy
@@ -68,6 +69,7 @@ class ConvexLayer(torch.nn.Module):
         for name, parameter in parameters_of(objective).items():
             self.register_parameter(name, parameter)
 
+    @hidden
     def forward(
         self,
         *theta: Any,
@@ -80,9 +82,13 @@ class ConvexLayer(torch.nn.Module):
         initial: Solution | torch.Tensor | None = None,
     ) -> torch.Tensor:
         """The minimiser x. `initial` is a point, or an earlier solution, to start from."""
+        # The messages are literals because torch would not show others.
+        if torch.compiler.is_compiling():
+            torch._dynamo.skip_frame("altdiff.torch leaves convex layers to Python: drop fullgraph=True")
         x: torch.Tensor = self._outputs(theta, (G, h, A, b, lb, ub), initial, 1)[0]
         return x
 
+    @hidden
     def solve(
         self,
         *theta: Any,
@@ -95,6 +101,8 @@ class ConvexLayer(torch.nn.Module):
         initial: Solution | torch.Tensor | None = None,
     ) -> Solution:
         """The whole solution."""
+        if torch.compiler.is_compiling():
+            torch._dynamo.skip_frame("altdiff.torch leaves convex layers to Python: drop fullgraph=True")
         return _solution(self._outputs(theta, (G, h, A, b, lb, ub), initial, len(DIFFERENTIABLE)))
 
     def _outputs(
@@ -128,6 +136,7 @@ class ConvexLayer(torch.nn.Module):
         return ", ".join([*shown, *(f"{name}={value!r}" for name, value in options.items())])
 
 
+@hidden
 def solve_convex(
     objective: Any,
     *theta: Any,
@@ -145,6 +154,8 @@ def solve_convex(
     **settings: Unpack[Settings],
 ) -> Solution:
     """What `ConvexLayer(objective, ...).solve(*theta, ...)` returns."""
+    if torch.compiler.is_compiling():
+        torch._dynamo.skip_frame("altdiff.torch leaves convex layers to Python: drop fullgraph=True")
     check_policy(on_failure)
     options = make_options(ranks, n, domain)
     check_objective(objective, options)
@@ -170,8 +181,6 @@ def make_options(ranks: Sequence[int] | None, n: int | None, domain: tuple[float
 def _outputs(
     bound: Bound, call: Call, fields: tuple[Any, ...], initial: Any, soft: bool = False
 ) -> tuple[Any, ...]:
-    if torch.compiler.is_compiling():
-        torch._dynamo.graph_break()
     start = None if initial is None else _start(initial)
     return call_convex(ConvexCall(bound, call, start, soft), fields)
 
