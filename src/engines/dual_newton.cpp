@@ -16,7 +16,9 @@ constexpr double armijo = 1e-4;
 constexpr double rounding_of_dual = 1e-14;  // relative to its parts
 constexpr double exact = 4e-15;             // violation of the constraints that a step could hardly lower
 constexpr double good = 1e-4;               // and one that may be the rounding of the multipliers
-constexpr double roughly = 1e-2;            // and one that is enough on the way to another temperature
+constexpr double few_digits = 1e-10;
+constexpr double last_digits = 1e-14;
+constexpr double roughly = 1e-2;  // and one that is enough on the way to another temperature
 constexpr int most_steps_at_once = 15;
 constexpr int most_steps_here = 60;
 constexpr int most_steps_cooling = 12;
@@ -108,6 +110,12 @@ bool DualNewton::cool() {
     y = known_y_ + (next - temperature) * drift_y_;
     z = (known_z_ + (next - temperature) * drift_z_).cwiseMax(0.0);
     evaluate(y, z, here_);
+    evaluate(known_y_, known_z_, there_);
+    if (!(here_.value >= there_.value)) {  // a prediction by nearly dependent rows may be anything
+      y = known_y_;
+      z = known_z_;
+      std::swap(here_, there_);
+    }
     if (climb(next > 1 ? roughly : exact, most_steps_cooling)) {
       temperature = next;
       factor = std::min(fastest, factor * factor);
@@ -292,17 +300,23 @@ bool DualNewton::find_step() {
   return true;
 }
 
+/// A violation that the last digits of the multipliers may cause.
+double DualNewton::of_rounding() const {
+  const double size = norm(program_->q) + norm(y) + norm(z);
+  return std::min(good, few_digits + last_digits * size / weight_.minCoeff());
+}
+
 bool DualNewton::climb(double accuracy, int most_steps) {
   double last = infinity;
   for (int taken = 0;; ++taken, ++steps) {
     const double error = violation(here_);
-    if (error <= accuracy || (error <= good && error >= 0.5 * last)) return true;
+    if (error <= accuracy || (error <= of_rounding() && error >= 0.5 * last)) return true;
     if (taken >= most_steps || !std::isfinite(here_.value)) return false;
     last = error;
     if (!find_step()) return false;
     double slope = 0;
     for (Index i = 0; i < count(); ++i) slope += step_[i] * row_value(here_, rows[at(i)]);
-    if (!(slope >= 0) || !search(slope)) return error <= good;
+    if (!(slope >= 0) || !search(slope)) return error <= of_rounding();
   }
 }
 

@@ -63,6 +63,7 @@ class DualNewton {
   }
   void load(const SeparableProgram& program);
   [[nodiscard]] bool climb(double accuracy, int most_steps);
+  [[nodiscard]] double of_rounding() const;
   [[nodiscard]] bool cool();
   void set_temperature(double temperature);
   [[nodiscard]] bool foresee();

@@ -61,7 +61,7 @@ void DualNewton::hold_active_rows() {
 /// The solution in the user's terms, and what the check says of it.
 void DualNewton::finish() {
   const MatricesView& data = program_->constraints.matrices;
-  VectorsView vectors = program_->constraints.vectors();
+  const VectorsView vectors = program_->constraints.vectors();
   correct();
   x = here_.x;
   set_curvature();

@@ -33,6 +33,13 @@ void binary_entropy(const Phi::Numbers& t, Array& value, Array& first, Array& se
   second = 1 / (t * (1 - t));
 }
 
+void pseudo_huber(const Phi::Numbers& t, Array& value, Array& first, Array& second) {
+  second = (1 + t.square()).sqrt();
+  first = t / second;
+  value = t * first / (1 + 1 / second);  // without the difference of two numbers near one
+  second = 1 / second.cube();
+}
+
 void power_of(double power, const Phi::Numbers& t, Array& value, Array& first, Array& second) {
   const Array size = t.abs();
   second = power == 2 ? Array::Constant(t.size(), 2.0) : Array(power * (power - 1) * size.pow(power - 2));
@@ -45,27 +52,28 @@ void power_of(double power, const Phi::Numbers& t, Array& value, Array& first, A
 void Phi::evaluate(const Numbers& t, Array& value, Array& first, Array& second) const {
   switch (kind) {
     case TermKind::Entropy:
-      return entropy(t, value, first, second);
+      entropy(t, value, first, second);
+      break;
     case TermKind::NegativeLog:
       value = -t.log();
       first = -1 / t;
       second = first.square();
-      return;
+      break;
     case TermKind::Softplus:
-      return softplus(t, value, first, second);
+      softplus(t, value, first, second);
+      break;
     case TermKind::Exp:
       value = first = second = t.exp();
-      return;
+      break;
     case TermKind::PseudoHuber:
-      second = (1 + t.square()).sqrt();
-      first = t / second;
-      value = t * first / (1 + 1 / second);  // without the difference of two numbers near one
-      second = 1 / second.cube();
-      return;
+      pseudo_huber(t, value, first, second);
+      break;
     case TermKind::Power:
-      return power_of(power, t, value, first, second);
+      power_of(power, t, value, first, second);
+      break;
     case TermKind::BinaryEntropy:
-      return binary_entropy(t, value, first, second);
+      binary_entropy(t, value, first, second);
+      break;
     default:
       value = t.square() / 2;
       first = t;

@@ -52,6 +52,9 @@ class Subset {
   }
   Subset(const Subset&) = delete;
   Subset& operator=(const Subset&) = delete;
+  Subset(Subset&&) = delete;
+  Subset& operator=(Subset&&) = delete;
+  ~Subset() = default;
 
   BatchProgram program;
 

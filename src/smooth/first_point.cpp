@@ -59,7 +59,7 @@ bool inside(const std::vector<InstanceTerm>& terms, const Vector& x) {
 QuadraticProgram<DenseMatrix> widest(const std::vector<InstanceTerm>& terms, const Instance& instance,
                                      const Vector& x) {
   const Index n = x.size();
-  QuadraticProgram<DenseMatrix> user = normalised(program_of(instance));
+  const QuadraticProgram<DenseMatrix> user = normalised(program_of(instance));
   Index rows = 0;
   for (const InstanceTerm& term : terms) rows += term.domain_rows();
   QuadraticProgram<DenseMatrix> qp;
@@ -100,7 +100,7 @@ Point multipliers_of(const Point& found, const Instance& instance) {
 
 Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& instance, const Settings& settings,
                    Point& proof) {
-  const Vector x = by_variables(terms, instance);
+  Vector x = by_variables(terms, instance);
   if (inside(terms, x)) return x;
   const Index n = x.size();
   const auto found = solve_one(widest(terms, instance, x), plain(settings), {});

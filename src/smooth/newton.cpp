@@ -128,8 +128,13 @@ void Newton::judge(Index i, Products& products) {
   const double f = trial_value_[i];
   if (!std::isfinite(f) || !gradient_.col(i).allFinite() ||
       !Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_).allFinite()) {
-    if (now.state == State::First) return end(i, Status::InvalidData);
-    return reject(i);
+    if (now.state == State::First) {
+      end(i, Status::InvalidData);
+      return;
+    }
+    now.length *= 0.3;
+    reject(i);
+    return;
   }
   const Instance instance = instance_of(equivalent_->program, i);
   products.compute(instance, 0, trial_.col(i), point.y.col(i), point.z.col(i));
@@ -144,7 +149,8 @@ void Newton::judge(Index i, Products& products) {
     const double bend = merit - before - now.length * now.slope;
     const double best = -0.5 * now.slope * now.length * now.length / bend;
     now.length = std::clamp(best, 0.1 * now.length, 0.5 * now.length);
-    return reject(i);
+    reject(i);
+    return;
   }
   const bool first = now.state == State::First;
   now.descended = first || before - merit > some_descent * now.noise / rounding_of_f;
@@ -164,10 +170,10 @@ void Newton::judge(Index i, Products& products) {
 
 void Newton::reject(Index i) {
   Progress& now = progress_[at(i)];
-  if (!std::isfinite(trial_value_[i])) now.length *= 0.3;
   if (++now.halvings > most_halvings || now.length < 1e-300) {
     trial_.col(i) = point.x.col(i);
-    return end(i, residuals[at(i)].below(settings_.tolerance) ? Status::Solved : Status::NumericalError);
+    end(i, residuals[at(i)].below(settings_.tolerance) ? Status::Solved : Status::NumericalError);
+    return;
   }
   trial_.col(i) = point.x.col(i) + now.length * d_.col(i);
 }
@@ -194,9 +200,18 @@ void Newton::accept(Index i, const Residuals& now) {
   progress.idle = better ? 0 : progress.idle + 1;
   progress.best = std::min(progress.best, error);
   const bool good = whole && now.below(settings_.tolerance);
-  if (good && unchanged_hessian(i) && (error <= exact || progress.idle >= 2)) return end(i, Status::Solved);
-  if (good && progress.idle >= patience) return end(i, Status::Solved);
-  if (progress.idle >= long_patience) return end(i, Status::NumericalError);
+  if (good && unchanged_hessian(i) && (error <= exact || progress.idle >= 2)) {
+    end(i, Status::Solved);
+    return;
+  }
+  if (good && progress.idle >= patience) {
+    end(i, Status::Solved);
+    return;
+  }
+  if (progress.idle >= long_patience) {
+    end(i, Status::NumericalError);
+    return;
+  }
   if (steps[at(i)] >= std::min<std::int64_t>(settings_.max_iterations, most_steps))
     end(i, Status::MaxIterations);
 }
@@ -244,7 +259,8 @@ void Newton::lean(Index i, const Vector& ray) {
     point.x.col(i) = ray;
     for (DenseMatrix* multipliers : {&point.y, &point.z, &point.z_box}) multipliers->col(i).setConstant(nan);
     value[i] = -infinity;
-    return end(i, Status::DualInfeasible);
+    end(i, Status::DualInfeasible);
+    return;
   }
   const double more =
       now.sigma > 0 ? 99 * now.sigma : (norm(gradient_.col(i)) + tiny) / (long_step * (1 + size));
@@ -266,9 +282,13 @@ void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
       point.z_box.col(i) = solved.point.z_box.col(k);
       value[i] = infinity;
     }
-    return end(i, found);
+    end(i, found);
+    return;
   }
-  if (found == Status::DualInfeasible) return lean(i, solved.point.x.col(k));
+  if (found == Status::DualInfeasible) {
+    lean(i, solved.point.x.col(k));
+    return;
+  }
   d_.col(i) = solved.point.x.col(k) - point.x.col(i);
   point.y.col(i) = solved.point.y.col(k);
   point.z.col(i) = solved.point.z.col(k);

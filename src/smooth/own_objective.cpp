@@ -135,6 +135,7 @@ TermObjective::TermObjective(std::vector<Term> terms, Index n, Index instance)
 
 Vector TermObjective::start() const {
   std::vector<detail::InstanceTerm> terms;
+  terms.reserve(terms_.size());
   for (const Term& term : terms_) terms.emplace_back(term, instance_, n_);
   Point proof;
   Vector x = detail::first_point(terms, {.matrices = {.n = n_}}, Settings{}, proof);

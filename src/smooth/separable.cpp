@@ -125,7 +125,7 @@ void SeparableBatch::settle(const Instance& instance, DualNewton& engine, Solved
   solved.degenerate = !independent || engine.margin < degenerate_margin;
   if (solved.degenerate) {
     if (const auto finished = finish_one(quadratic_at(instance, engine), settings_, solved.point)) {
-      solved.point = *finished;
+      solved.point = static_cast<const Point&>(*finished);
       solved.linearisation = finished->linearisation;
       solved.unique = finished->unique;
       return;
@@ -137,8 +137,9 @@ void SeparableBatch::settle(const Instance& instance, DualNewton& engine, Solved
 
 void SeparableBatch::write(BatchSolution& solution, BatchLinearisation& linearisation) const {
   for (std::size_t i = 0; i < solved_.size(); ++i) {
-    if (!solved_[i]) continue;
-    const Solved& solved = *solved_[i];
+    const auto& found = solved_[i];
+    if (!found.has_value()) continue;
+    const Solved& solved = *found;
     const auto column = static_cast<Index>(i);
     solution.point.x.col(column) = solved.point.x;
     solution.point.y.col(column) = solved.point.y;

@@ -145,7 +145,7 @@ class SmoothSolver {
   /// The quadratic programs at the solutions say the rest: derivatives, margins, and whether x is unique.
   SmoothSolution conclude(Newton& newton) {
     const bool all = std::ranges::all_of(newton.status, [](Status s) { return s == Status::Solved; }) &&
-                     static_cast<Index>(newton.last_instances.size()) == size_;
+                     newton.last_instances.size() == at(size_);
     SmoothSolution solution;
     if (all) {
       static_cast<BatchSolution&>(solution) = std::move(newton.last);
