@@ -111,7 +111,7 @@ void DualNewton::measure_margin() {
   for (Index j = 0; j < n_; ++j) t_ += D[j] * C_.col(j).head(m_ + p_).array().square();
   const auto note = [&](double slack, double multiplier, double length) {
     if (!std::isfinite(slack) || !(length > 0)) return;
-    margin = std::min(margin, std::max(slack / length, multiplier * length) / size);
+    margin = std::min(margin, std::max({0.0, slack / length, multiplier * length}) / size);
   };
   for (Index i = 0; i < m_; ++i) note(-here_.Gx[i], z[i], std::sqrt(t_[p_ + i]));
   for (Index j = 0; j < n_; ++j) {

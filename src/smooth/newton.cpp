@@ -8,6 +8,7 @@
 #include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
+#include "smooth/separable.hpp"
 
 namespace altdiff::detail {
 
@@ -63,6 +64,9 @@ Newton::Newton(const SmoothProgram& program, const Settings& settings, const Poi
       progress_(at(size_)),
       products_(at(std::min(most_chunks, size_)), Products(n_, m_, p_, 1)) {
   equivalent_->allocate();
+  all_diagonal_ =
+      (!program.evaluate || program.elementwise) && size_ > 0 &&
+      std::ranges::all_of(evaluate_.terms(0), [](const InstanceTerm& term) { return term.diagonal(); });
   point = {.x = DenseMatrix::Constant(n_, size_, nan),
            .y = DenseMatrix::Constant(p_, size_, nan),
            .z = DenseMatrix::Constant(m_, size_, nan),
@@ -225,6 +229,10 @@ void Newton::end(Index i, Status why) {
 
 /// The quadratic programs of all instances that want a step.
 void Newton::step(const std::vector<Index>& instances) {
+  if (all_diagonal_ && step_diagonally(instances, false)) {
+    for (const Index i : instances) use_step(i, i, last);
+    return;
+  }
   const Subset subset(equivalent_->program, instances);
   Settings settings = settings_;
   settings.tolerance = std::min(of_quadratic, settings_.tolerance);
@@ -248,6 +256,49 @@ void Newton::step(const std::vector<Index>& instances) {
   last = solve(subset.program, settings, start);
   last_instances = instances;
   for (std::size_t k = 0; k < instances.size(); ++k) use_step(instances[k], static_cast<Index>(k), last);
+}
+
+/// The same where Hessians are diagonal, in the space of the constraints. False if one of them is not solved
+/// that way; else `last` has a place for every instance of the batch.
+bool Newton::step_diagonally(const std::vector<Index>& instances, bool derivatives) {
+  Settings settings = settings_;
+  settings.tolerance = std::min(of_quadratic, settings_.tolerance);
+  settings.max_iterations = Settings{}.max_iterations;
+  SeparableSolutions solutions(size_, settings);
+  const auto count = static_cast<Index>(instances.size());
+  const Index chunks = std::min(count, most_chunks);
+  while (engines_.size() < at(chunks)) engines_.emplace_back(n_, m_, p_);
+  parallel_for(chunks, threads_for(settings_.num_threads, count * n_ * (m_ + p_)), [&](Index chunk) {
+    for (Index k = chunk; k < count; k += chunks) {
+      const Index i = instances[at(k)];
+      const Vector H = Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal();
+      if (!(H.minCoeff() > 0)) return;
+      const Vector centre = -equivalent_->q.col(i).cwiseQuotient(H);  // 1/2 H (x - centre)^2
+      const SeparableProgram program{.constraints = instance_of(program_.constraints, i),
+                                     .phi = {.kind = TermKind::Square},
+                                     .weight = H.data(),
+                                     .offset = centre.data(),
+                                     .q = Vector::Zero(n_)};
+      solutions.solve(i, program, point.y.col(i), point.z.col(i), derivatives, engines_[at(chunk)]);
+    }
+  });
+  if (!std::ranges::all_of(instances, [&](Index i) { return solutions.has(i); })) return false;
+  last = unsolved(program_.constraints);
+  auto linearisation = std::make_shared<BatchLinearisation>();
+  linearisation->chunks = {.size = size_, .width = 1};
+  linearisation->instances.resize(at(size_));
+  solutions.write(last, *linearisation);
+  last.linearisation = std::move(linearisation);
+  last_instances = instances;
+  return true;
+}
+
+bool Newton::differentiate_diagonally() {
+  if (!all_diagonal_) return false;
+  std::vector<Index> solved;
+  for (Index i = 0; i < size_; ++i)
+    if (status[at(i)] == Status::Solved) solved.push_back(i);
+  return step_diagonally(solved, true);
 }
 
 /// The quadratic program falls without end along a ray, f perhaps not: it is solved again, with a diagonal

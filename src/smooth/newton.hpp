@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "engines/active_set/engine.hpp"
+#include "engines/dual_newton.hpp"
 #include "problem/residuals.hpp"
 #include "smooth/equivalent.hpp"
 #include "smooth/evaluator.hpp"
@@ -29,6 +30,10 @@ class Newton {
   std::vector<std::int64_t> steps;
   Vector value;
   std::vector<Residuals> residuals;
+  /// Where all Hessians are diagonal: the quadratic programs at the solutions, with their derivatives, become
+  /// `last`. False if that does not serve.
+  [[nodiscard]] bool differentiate_diagonally();
+
   BatchSolution last{};                 ///< of the quadratic programs of the last round,
   std::vector<Index> last_instances{};  ///< of these instances
 
@@ -51,6 +56,7 @@ class Newton {
   void accept(Index i, const Residuals& now);
   [[nodiscard]] bool unchanged_hessian(Index i) const;
   void step(const std::vector<Index>& instances);
+  [[nodiscard]] bool step_diagonally(const std::vector<Index>& instances, bool derivatives);
   void use_step(Index i, Index k, const BatchSolution& solved);
   void lean(Index i, const Vector& ray);
   void end(Index i, Status why);
@@ -68,6 +74,8 @@ class Newton {
   Vector trial_value_;
   std::vector<Progress> progress_;
   std::vector<Products> products_;
+  bool all_diagonal_ = false;  // the Hessians
+  std::vector<DualNewton> engines_{};
 };
 
 }  // namespace altdiff::detail

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "batch/grouping.hpp"
 #include "linalg/parallel_for.hpp"
@@ -14,6 +15,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr Index most_chunks = 16;
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double degenerate_margin = 1e-9;
 constexpr double little = 1e-10;  // on the diagonal of M where rows are dependent
 
@@ -51,7 +53,10 @@ QuadraticProgram<DenseMatrix> quadratic_at(const Instance& instance, const DualN
 
 SeparableBatch::SeparableBatch(const SmoothProgram& program, const Evaluator& evaluator,
                                const Settings& settings)
-    : program_(program), evaluator_(evaluator), settings_(settings) {
+    : program_(program),
+      evaluator_(evaluator),
+      settings_(settings),
+      solutions_(program.constraints.size, settings) {
   if (program.evaluate) return;
   std::size_t others = 0;
   for (std::size_t t = 0; t < program.terms.size(); ++t) {
@@ -86,27 +91,37 @@ SeparableProgram SeparableBatch::program_of_instance(Index i) const {
 }
 
 std::vector<Index> SeparableBatch::run(const std::vector<Index>& instances, const PointBlock& initial) {
-  solved_.resize(at(program_.constraints.size));
   if (!separable_) return instances;
   const BatchProgram& sizes = program_.constraints;
   const auto count = static_cast<Index>(instances.size());
   const Index chunks = std::min(count, most_chunks);
-  parallel_for(chunks, threads_for(settings_.num_threads, count * sizes.n * (sizes.m + sizes.p)),
-               [&](Index chunk) {
-                 DualNewton engine(sizes.n, sizes.m, sizes.p);
-                 for (Index k = chunk; k < count; k += chunks)
-                   if (serves(instances[at(k)])) (void)solve(instances[at(k)], initial, engine);
-               });
+  const Index work = count * sizes.n * (sizes.m + sizes.p);
+  parallel_for(chunks, threads_for(settings_.num_threads, work), [&](Index chunk) {
+    DualNewton engine(sizes.n, sizes.m, sizes.p);
+    for (Index k = chunk; k < count; k += chunks) {
+      if (settings_.poll) settings_.poll();
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+      if (elapsed.count() > settings_.time_limit) return;  // what is left ends as such elsewhere
+      if (serves(instances[at(k)])) solve(instances[at(k)], initial, engine);
+    }
+  });
   std::vector<Index> left;
-  std::ranges::copy_if(instances, std::back_inserter(left), [&](Index i) { return !solved_[at(i)]; });
+  std::ranges::copy_if(instances, std::back_inserter(left), [&](Index i) { return !solutions_.has(i); });
   return left;
 }
 
 void SeparableBatch::solve(Index i, const PointBlock& initial, DualNewton& engine) {
-  const SeparableProgram program = program_of_instance(i);
   const bool known = initial.x.size() > 0 && initial.y.col(i).allFinite() && initial.z.col(i).allFinite();
   const Vector y = known ? Vector(initial.y.col(i)) : Vector(Vector::Zero(program_.constraints.p));
   const Vector z = known ? Vector(initial.z.col(i)) : Vector(Vector::Zero(program_.constraints.m));
+  solutions_.solve(i, program_of_instance(i), y, z, true, engine);
+}
+
+SeparableSolutions::SeparableSolutions(Index size, const Settings& settings)
+    : settings_(settings), solved_(at(size)) {}
+
+void SeparableSolutions::solve(Index i, const SeparableProgram& program, const VectorView& y,
+                               const VectorView& z, bool derivatives, DualNewton& engine) {
   if (!engine.run(program, y, z) || !engine.residuals.below(settings_.tolerance) ||
       engine.steps > settings_.max_iterations)
     return;
@@ -115,12 +130,12 @@ void SeparableBatch::solve(Index i, const PointBlock& initial, DualNewton& engin
                 .margin = engine.margin,
                 .residuals = engine.residuals,
                 .steps = engine.steps};
-  settle(program.constraints, engine, solved);
+  if (derivatives) settle(program.constraints, engine, solved);
   solved_[at(i)] = std::move(solved);
 }
 
 /// Derivatives; on a kink, or with redundant rows, by the convention that the finish knows.
-void SeparableBatch::settle(const Instance& instance, DualNewton& engine, Solved& solved) const {
+void SeparableSolutions::settle(const Instance& instance, DualNewton& engine, Solved& solved) const {
   const bool independent = engine.factorise();
   solved.degenerate = !independent || engine.margin < degenerate_margin;
   if (solved.degenerate) {
@@ -135,7 +150,7 @@ void SeparableBatch::settle(const Instance& instance, DualNewton& engine, Solved
   solved.linearisation = std::make_shared<DiagonalLinearisation>(instance, engine);
 }
 
-void SeparableBatch::write(BatchSolution& solution, BatchLinearisation& linearisation) const {
+void SeparableSolutions::write(BatchSolution& solution, BatchLinearisation& linearisation) const {
   for (std::size_t i = 0; i < solved_.size(); ++i) {
     const auto& found = solved_[i];
     if (!found.has_value()) continue;
@@ -156,6 +171,23 @@ void SeparableBatch::write(BatchSolution& solution, BatchLinearisation& linearis
     solution.margin[column] = solved.margin;
     linearisation.instances[i] = {.other = solved.linearisation};
   }
+}
+
+BatchSolution unsolved(const BatchProgram& sizes) {
+  BatchSolution solution;
+  const Index size = sizes.size;
+  solution.point = {.x = DenseMatrix::Constant(sizes.n, size, nan),
+                    .y = DenseMatrix::Constant(sizes.p, size, nan),
+                    .z = DenseMatrix::Constant(sizes.m, size, nan),
+                    .z_box = DenseMatrix::Constant(sizes.n, size, nan)};
+  solution.status.assign(at(size), Status::InvalidData);
+  solution.iterations.assign(at(size), 0);
+  solution.degenerate.assign(at(size), 0);
+  solution.unique.assign(at(size), 0);
+  for (Vector* numbers : {&solution.objective, &solution.primal_residual, &solution.dual_residual,
+                          &solution.duality_gap, &solution.margin})
+    *numbers = Vector::Constant(size, nan);
+  return solution;
 }
 
 }  // namespace altdiff::detail

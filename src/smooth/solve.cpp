@@ -121,18 +121,7 @@ class SmoothSolver {
   /// Everything that is not solved, in the place of a solution.
   SmoothSolution without_newton() {
     SmoothSolution solution;
-    const BatchProgram& sizes = program_.constraints;
-    solution.point = {.x = DenseMatrix::Constant(sizes.n, size_, nan),
-                      .y = DenseMatrix::Constant(sizes.p, size_, nan),
-                      .z = DenseMatrix::Constant(sizes.m, size_, nan),
-                      .z_box = DenseMatrix::Constant(sizes.n, size_, nan)};
-    solution.status.assign(at(size_), Status::InvalidData);
-    solution.iterations.assign(at(size_), 0);
-    solution.degenerate.assign(at(size_), 0);
-    solution.unique.assign(at(size_), 0);
-    for (Vector* numbers : {&solution.objective, &solution.primal_residual, &solution.dual_residual,
-                            &solution.duality_gap, &solution.margin})
-      *numbers = Vector::Constant(size_, nan);
+    static_cast<BatchSolution&>(solution) = unsolved(program_.constraints);
     auto linearisation = std::make_shared<BatchLinearisation>();
     linearisation->chunks = {.size = size_, .width = 1};
     linearisation->instances.resize(at(size_));
@@ -147,7 +136,7 @@ class SmoothSolver {
     const bool all = std::ranges::all_of(newton.status, [](Status s) { return s == Status::Solved; }) &&
                      newton.last_instances.size() == at(size_);
     SmoothSolution solution;
-    if (all) {
+    if (newton.differentiate_diagonally() || all) {
       static_cast<BatchSolution&>(solution) = std::move(newton.last);
     } else {
       for (Index i = 0; i < size_; ++i)
