@@ -89,9 +89,14 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
   for (const Index i : wanted) {
     progress_[at(i)] = {.state = State::First, .best = infinity};
     trial_.col(i) = start.col(i);
+    const bool known =
+        initial_.x.size() > 0 && initial_.y.col(i).allFinite() && initial_.z.col(i).allFinite();
     point.y.col(i).setZero();
     point.z.col(i).setZero();
     point.z_box.col(i).setZero();
+    if (!known) continue;
+    point.y.col(i) = initial_.y.col(i);
+    point.z.col(i) = initial_.z.col(i).cwiseMax(0.0);
   }
   std::vector<Index> waiting = wanted;
   while (!waiting.empty()) {
