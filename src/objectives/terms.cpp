@@ -13,6 +13,7 @@ namespace {
 using Numbers = Eigen::Map<const Vector>;
 using Sum = Eigen::Map<Vector>;
 
+constexpr double one_rounding = 1e-15;
 constexpr double to_the_boundary = 0.99;  // share of the way to the end of the domain that a step may go
 
 const double* part(const BatchField& field, Index instance, Index entries) {
@@ -157,6 +158,18 @@ double InstanceTerm::largest_step(const Vector& x, const Vector& d, double longe
       longest = to_the_boundary * (upper - w.t[i]) / w.wide[i];
   }
   return longest;
+}
+
+bool InstanceTerm::hidden_by_rounding(const Vector& x) const {
+  if (map_ == nullptr || domain_rows() == 0) return false;
+  for (Index i = 0; i < rows_; ++i) {
+    const auto row = M().col(i);
+    const double offset = offset_ == nullptr ? 0 : offset_[i];
+    const double t = row.dot(x) - offset;
+    const double rounding = one_rounding * (row.cwiseAbs().dot(x.cwiseAbs()) + std::abs(offset));
+    if (t - phi_.lower() < rounding || phi_.upper() - t < rounding) return true;
+  }
+  return false;
 }
 
 Index InstanceTerm::domain_rows() const {

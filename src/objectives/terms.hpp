@@ -26,6 +26,9 @@ class InstanceTerm {
   /// The largest share of the step d that stays clearly inside the domain, at most `longest`.
   [[nodiscard]] double largest_step(const Vector& x, const Vector& d, double longest, Workspace& w) const;
 
+  /// Whether a row of M x - o is so close to the end of the domain that rounding hides how close.
+  [[nodiscard]] bool hidden_by_rounding(const Vector& x) const;
+
   /// Rows that say that t is inside the domain by delta, the last variable.
   [[nodiscard]] Index domain_rows() const;
   /// Writes them from row `first` on; returns the row behind the last.

@@ -25,7 +25,7 @@ constexpr double endless = 1e12;         // a point that is so far away is on it
 constexpr double long_step = 1e3;        // relative to the point, where the quadratic program has no end
 constexpr double tiny = 1e-100;
 constexpr double some_descent = 1e-9;  // of f, relative to its parts
-constexpr int most_steps = 500;
+constexpr int most_steps = 2000;
 constexpr int most_halvings = 100;
 constexpr int patience = 4;        // steps without a smaller residual, once it is below tolerance
 constexpr int long_patience = 60;  // and before
@@ -62,11 +62,10 @@ Newton::Newton(const SmoothProgram& program, const Settings& settings, const Poi
       diagonal_(trial_),
       trial_value_(Vector::Zero(size_)),
       progress_(at(size_)),
-      products_(at(std::min(most_chunks, size_)), Products(n_, m_, p_, 1)) {
+      products_(at(std::min(most_chunks, size_)), Products(n_, m_, p_, 1)),
+      all_diagonal_((!program.evaluate || program.elementwise) && size_ > 0 &&
+                    std::ranges::all_of(evaluator.terms(0), &InstanceTerm::diagonal)) {
   equivalent_->allocate();
-  all_diagonal_ =
-      (!program.evaluate || program.elementwise) && size_ > 0 &&
-      std::ranges::all_of(evaluate_.terms(0), [](const InstanceTerm& term) { return term.diagonal(); });
   point = {.x = DenseMatrix::Constant(n_, size_, nan),
            .y = DenseMatrix::Constant(p_, size_, nan),
            .z = DenseMatrix::Constant(m_, size_, nan),
@@ -89,9 +88,14 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
   for (const Index i : wanted) {
     progress_[at(i)] = {.state = State::First, .best = infinity};
     trial_.col(i) = start.col(i);
+    const bool known =
+        initial_.x.size() > 0 && initial_.y.col(i).allFinite() && initial_.z.col(i).allFinite();
     point.y.col(i).setZero();
     point.z.col(i).setZero();
     point.z_box.col(i).setZero();
+    if (!known) continue;
+    point.y.col(i) = initial_.y.col(i);
+    point.z.col(i) = initial_.z.col(i).cwiseMax(0.0);
   }
   std::vector<Index> waiting = wanted;
   while (!waiting.empty()) {
@@ -212,7 +216,8 @@ void Newton::accept(Index i, const Residuals& now) {
     end(i, Status::Solved);
     return;
   }
-  if (progress.idle >= long_patience) {
+  const auto hidden = [&](const InstanceTerm& term) { return term.hidden_by_rounding(point.x.col(i)); };
+  if (progress.idle >= long_patience || std::ranges::any_of(evaluate_.terms(i), hidden)) {
     end(i, Status::NumericalError);
     return;
   }

@@ -74,7 +74,7 @@ class Newton {
   Vector trial_value_;
   std::vector<Progress> progress_;
   std::vector<Products> products_;
-  bool all_diagonal_ = false;  // the Hessians
+  bool all_diagonal_;  // the Hessians
   std::vector<DualNewton> engines_{};
 };
 

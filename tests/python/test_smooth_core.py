@@ -9,7 +9,7 @@ import pytest
 from altdiff import Status
 from altdiff._native import core
 from helpers.problems import Array
-from helpers.smooth import SmoothProblem, Term
+from helpers.smooth import SmoothProblem, Solved, Term
 from numpy.typing import NDArray
 
 Instances: TypeAlias = NDArray[np.int64]
@@ -181,18 +181,57 @@ def test_entropies_with_logits_up_to_300_are_solved(bounds: bool) -> None:
         assert max(solved.primal_residual[0], solved.dual_residual[0], solved.duality_gap[0]) < 1e-9
 
 
-def test_the_two_methods_agree() -> None:
-    rng = np.random.default_rng(2)
-    problem, q = softmax_problem(rng, 12, 3.0)
-    dual = problem.solve()
-    # Two entropies of half the weight are not seen to be one.
-    halves = [Term("entropy", {"weight": np.full((1, 12), 0.5)}) for _ in range(2)]
-    newton = SmoothProblem(1, 12, [Term("quadratic", {"q": q}), *halves], problem.constraints).solve()
-    np.testing.assert_allclose(newton.x, dual.x, atol=1e-12)
-    np.testing.assert_allclose(newton.z, dual.z, atol=1e-10)
-    bar = rng.standard_normal((1, 12))
+def dual_and_newton(q: Array, fields: dict[str, Array]) -> tuple[Solved, Solved]:
+    """The same entropy twice: two of half the weight are not seen to be one."""
+    n = q.shape[1]
+    linear = Term("quadratic", {"q": q})
+    halves = [Term("entropy", {"weight": np.full((1, n), 0.5)}) for _ in range(2)]
+    whole = SmoothProblem(1, n, [linear, Term("entropy")], fields)
+    return whole.solve(), SmoothProblem(1, n, [linear, *halves], fields).solve()
+
+
+def check_agreement(dual: Solved, newton: Solved) -> None:
+    """Point, multipliers and gradients."""
+    bar = np.random.default_rng(0).standard_normal(dual.x.shape)
     of_dual, of_newton = (s.vjp([bar, None, None, None, None]) for s in (dual, newton))
-    np.testing.assert_allclose(of_newton[-1, "G"], of_dual[-1, "G"], atol=1e-10)
+    for a, b in zip(dual.outputs(), newton.outputs(), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-11)
+    for place in [(-1, name) for name in dual.problem.constraints] + [(0, "q")]:
+        np.testing.assert_allclose(of_newton[place], of_dual[place], atol=1e-10, err_msg=str(place))
+
+
+def test_the_two_methods_agree() -> None:
+    problem, q = softmax_problem(np.random.default_rng(2), 12, 3.0)
+    dual, newton = dual_and_newton(q, problem.constraints)
+    assert not dual.degenerate[0]
+    check_agreement(dual, newton)
+
+
+@pytest.mark.parametrize("kink", ["bound", "row", "redundant equalities", "parallel rows", "no room"])
+def test_at_a_kink_both_methods_follow_the_same_convention(kink: str) -> None:
+    rng = np.random.default_rng(11)
+    n = 5
+    q = rng.standard_normal((1, n))
+    x = np.exp(-q) / np.exp(-q).sum()
+    row = rng.standard_normal((1, 1, n))
+    simplex = {"A": np.ones((1, 1, n)), "b": np.ones((1, 1))}
+    touching = np.ones((1, n))
+    touching[0, 2] = x[0, 2]
+    fields = {
+        "bound": {**simplex, "ub": touching},
+        "row": {**simplex, "G": row, "h": row @ x[0]},
+        "redundant equalities": {"A": np.ones((1, 2, n)), "b": np.ones((1, 2))},
+        "parallel rows": {
+            **simplex,
+            "G": np.repeat(row, 2, axis=1),
+            "h": np.repeat(row @ x[0] - 0.05, 2, axis=1),
+        },
+        "no room": {**simplex, "ub": np.full((1, n), 0.2)},
+    }[kink]
+    dual, newton = dual_and_newton(q, fields)
+    assert dual.degenerate[0]
+    assert newton.degenerate[0]
+    check_agreement(dual, newton)
 
 
 def test_a_function_of_the_users_own_is_asked_once_a_round_for_all_instances() -> None:
