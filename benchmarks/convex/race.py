@@ -1,8 +1,9 @@
-"""Times of forward and backward beside other layers, each cell in a process of its own with a time limit."""
+"""Times of forward and backward beside other layers, each in a process of its own, on one thread."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -31,8 +32,11 @@ def run(limit: float, largest: int) -> list[dict[str, Any]]:
 
 def _cell(layer: str, workload: Workload, limit: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.convex.cell", layer, workload.name, str(min(TIMED, limit))]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, check=False, env=one_thread
+        )
     except subprocess.TimeoutExpired:
         return {"problem": f"more than {limit:g} s"}
     if done.returncode != 0:
