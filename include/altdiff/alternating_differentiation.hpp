@@ -55,32 +55,31 @@ struct AlternatingResult {
   std::vector<TraceRow> trace;
 };
 
+namespace detail {
+template <Matrix M>
+[[nodiscard]] AlternatingResult alternating_differentiation(const ErasedObjective<M>& f,
+                                                            const Constraints<M>& constraints,
+                                                            const ConstraintTangent<M>& tangent,
+                                                            const AlternatingSettings& settings);
+
+extern template AlternatingResult alternating_differentiation(const ErasedObjective<DenseMatrix>&,
+                                                              const Constraints<DenseMatrix>&,
+                                                              const ConstraintTangent<DenseMatrix>&,
+                                                              const AlternatingSettings&);
+extern template AlternatingResult alternating_differentiation(const ErasedObjective<SparseMatrix>&,
+                                                              const Constraints<SparseMatrix>&,
+                                                              const ConstraintTangent<SparseMatrix>&,
+                                                              const AlternatingSettings&);
+}  // namespace detail
+
 /// Algorithm 1 of the paper, with the errata of docs/math.md: fixed rho, zero start, and the Jacobian
-/// recursion (D1)-(D4) beside the iteration (F1)-(F4). Only the last round is kept.
+/// recursion (D1)-(D4) beside the iteration (F1)-(F4). Only the last round is kept. f may be a type of the
+/// user's.
 template <Objective F>
 [[nodiscard]] AlternatingResult alternating_differentiation(
     const F& f, const Constraints<typename F::Hessian>& constraints, const typename F::Tangent& dtheta,
-    const ConstraintTangent<typename F::Hessian>& tangent, const AlternatingSettings& settings = {});
-
-extern template AlternatingResult alternating_differentiation(const Quadratic<DenseMatrix>&,
-                                                              const Constraints<DenseMatrix>&,
-                                                              const Quadratic<DenseMatrix>::Tangent&,
-                                                              const ConstraintTangent<DenseMatrix>&,
-                                                              const AlternatingSettings&);
-extern template AlternatingResult alternating_differentiation(const Quadratic<SparseMatrix>&,
-                                                              const Constraints<SparseMatrix>&,
-                                                              const Quadratic<SparseMatrix>::Tangent&,
-                                                              const ConstraintTangent<SparseMatrix>&,
-                                                              const AlternatingSettings&);
-extern template AlternatingResult alternating_differentiation(const Entropy<DenseMatrix>&,
-                                                              const Constraints<DenseMatrix>&,
-                                                              const Entropy<DenseMatrix>::Tangent&,
-                                                              const ConstraintTangent<DenseMatrix>&,
-                                                              const AlternatingSettings&);
-extern template AlternatingResult alternating_differentiation(const Entropy<SparseMatrix>&,
-                                                              const Constraints<SparseMatrix>&,
-                                                              const Entropy<SparseMatrix>::Tangent&,
-                                                              const ConstraintTangent<SparseMatrix>&,
-                                                              const AlternatingSettings&);
+    const ConstraintTangent<typename F::Hessian>& tangent, const AlternatingSettings& settings = {}) {
+  return detail::alternating_differentiation(detail::erased(f, dtheta), constraints, tangent, settings);
+}
 
 }  // namespace altdiff

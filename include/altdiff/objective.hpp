@@ -2,11 +2,13 @@
 
 #include <altdiff/problem.hpp>
 #include <concepts>
+#include <functional>
 
 namespace altdiff {
 
-/// A smooth convex f(x; theta). `Hessian` is the matrix type of its Hessian, whose pattern never changes;
-/// `Tangent` is a change of theta, one column a direction.
+/// A smooth convex f(x; theta), of the library or of the user. `Hessian` is the matrix type of its Hessian,
+/// whose pattern never changes; `Tangent` is a change of theta: its member function `directions()` says in
+/// how many directions, or its member `q` has one column for each.
 template <class F>
 concept Objective = Matrix<typename F::Hessian> &&
                     requires(const F& f, const Vector& x, Vector& g, typename F::Hessian& H,
@@ -66,6 +68,50 @@ extern template struct Quadratic<DenseMatrix>;
 extern template struct Quadratic<SparseMatrix>;
 extern template struct Entropy<DenseMatrix>;
 extern template struct Entropy<SparseMatrix>;
+
+namespace detail {
+
+/// Any objective, behind functions: what is compiled once for all of them.
+template <Matrix M>
+struct ErasedObjective {
+  bool constant_hessian = false;
+  std::function<Vector()> start{};
+  std::function<double(const Vector&)> value{};
+  std::function<double(const Vector&, const Vector&)> largest_step{};
+  std::function<void(const Vector&, Vector&)> gradient{};
+  std::function<void(const Vector&, M&)> hessian{};
+  std::function<void(const Vector&, Eigen::Ref<DenseMatrix>)> add_cross{};  ///< along the change of theta
+  Index directions = -1;                                                    ///< of that change; -1: none
+  bool one_direction = false;  ///< because a matrix is among what changes
+  Index rows = -1;             ///< of every matrix of the change, which should be n; -1: none
+};
+
+/// The objective and the change of theta outlive what is returned.
+template <Objective F>
+[[nodiscard]] ErasedObjective<typename F::Hessian> erased(const F& f, const typename F::Tangent& dtheta) {
+  ErasedObjective<typename F::Hessian> e{
+      .constant_hessian = F::constant_hessian,
+      .start = [&f] { return Vector(f.start()); },
+      .value = [&f](const Vector& x) { return f.value(x); },
+      .largest_step = [&f](const Vector& x, const Vector& d) { return f.largest_step(x, d); },
+      .gradient = [&f](const Vector& x, Vector& g) { f.gradient(x, g); },
+      .hessian = [&f](const Vector& x, typename F::Hessian& H) { f.hessian(x, H); },
+      .add_cross = [&f, &dtheta](const Vector& x,
+                                 Eigen::Ref<DenseMatrix> block) { f.add_cross(x, dtheta, block); }};
+  if constexpr (requires { dtheta.directions(); }) {
+    e.directions = dtheta.directions();
+  } else if constexpr (requires { dtheta.q.cols(); }) {
+    if (dtheta.q.size() > 0) e.directions = dtheta.q.cols();
+    if (dtheta.q.size() > 0) e.rows = dtheta.q.rows();
+  }
+  if constexpr (requires { dtheta.P.size(); }) {
+    e.one_direction = dtheta.P.size() > 0;
+    if (e.one_direction && (e.rows < 0 || e.rows == dtheta.P.cols())) e.rows = dtheta.P.rows();
+  }
+  return e;
+}
+
+}  // namespace detail
 
 static_assert(Objective<Quadratic<DenseMatrix>> && Objective<Entropy<SparseMatrix>>);
 

@@ -9,6 +9,9 @@ from altdiff._arrays import Block
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from altdiff._arrays import Array
     from altdiff._layout import Layout, Shape
 
@@ -49,6 +52,66 @@ class NativeBatch(Protocol):
         unless_solved: bool,
     ) -> None: ...
     def jacobian(self, field: str, target: int, missing: float, unless_solved: bool) -> None: ...
+
+
+# One term of an objective: its kind ("quadratic", "log_sum_exp", "square", "entropy", "negative_log",
+# "softplus", "exp", "pseudo_huber", "power", "binary_entropy"), the rows of its map (n without one; 0 for
+# "quadratic"), the power; then of P, q, weight, map, offset: the addresses (0: absent), how many arrays there
+# are (1: shared), and the addresses of int64 arrays that say which one each instance uses (0: its own, or the
+# shared one). The value is 1/2 x'Px + q'x, or sum_i weight_i phi((map x - offset)_i), or
+# weight log sum exp(map x - offset), where the weight is a single number.
+NativeTerm: TypeAlias = tuple[str, int, float, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+class Evaluate(Protocol):
+    """A user's own f, asked for once a round: for the `instances` (k,) that wait, at the points x (k, n).
+
+    It writes f to `value` (k,), its gradient to `gradient` (k, n) and its Hessian to `hessian`: (k, n, n), or
+    the diagonal (k, n) where f is elementwise. A value that is not finite says that x is outside the domain.
+    The arrays are lent: they are gone when the call returns. What it raises comes out of `solve_smooth`.
+    """
+
+    def __call__(
+        self, instances: NDArray[np.int64], x: Array, value: Array, gradient: Array, hessian: Array, /
+    ) -> None: ...
+
+
+class NativeSmoothBatch(Protocol):
+    """A solved batch with smooth objectives; `part` and `report` are as those of NativeBatch."""
+
+    @property
+    def report(self) -> dict[str, Any]: ...
+    @property
+    def all_solved(self) -> bool: ...
+    def part(self, index: int, batched: bool) -> Array: ...
+    def vjp(
+        self,
+        bars: tuple[int, ...],
+        wanted: list[int],
+        batched: tuple[bool, ...],
+        wanted_of_terms: list[tuple[int, int]],
+        wants_u: bool,
+        missing: float,
+        unless_solved: bool,
+    ) -> tuple[list[Array], list[Array], Array | None]:
+        """Gradients of the wanted fields of the constraints (places among the eight, never P or q), then of
+        the wanted (term, field) pairs, where the field is a place among P, q, weight, map, offset: arrays of
+        the shape (arrays of the field, numbers in each), summed over the instances that share them. Last u,
+        (size, n): the gradient with respect to a change of grad f, so that theta's is
+        (d grad f / d theta)'u + objective_bar (d f / d theta)."""
+
+    def jvp(
+        self,
+        tangents: tuple[int, ...],
+        counts: tuple[int, ...],
+        of_terms: list[tuple[tuple[int, ...], tuple[int, ...]]],
+        gradient: int,
+        targets: tuple[int, ...],
+        missing: float,
+        unless_solved: bool,
+    ) -> None:
+        """`of_terms`: addresses and counts of the changes of P, q, weight, map, offset, one a term, or empty;
+        `gradient`: address of a change of grad f by other means, (size, n), or 0."""
 
 
 class NativeExchange(Protocol):
@@ -204,6 +267,40 @@ class NativeBudgetType(Protocol):
     ) -> NativeBudget: ...
 
 
+class NativeTermProblem(Protocol):
+    """A sum of terms, one instance, for the paper's algorithm. The arrays of the terms must stay alive."""
+
+    def alternating_differentiation(
+        self,
+        wrt: str | None,
+        wrt_term: tuple[int, int] | None,
+        tangent: Blocks | None,
+        rho: float,
+        tolerance: float,
+        stopping: str,
+        max_iterations: int,
+        trace: bool,
+    ) -> NativeResult:
+        """The Jacobian with respect to q (a linear term), b, h, lb or ub, or to a field of a term, (term,
+        place among P, q, weight, map, offset); or the derivative along a tangent, whose P is absent."""
+
+
+class NativeTermProblemType(Protocol):
+    """Constructor of a problem with terms."""
+
+    def __call__(
+        self,
+        n: int,
+        terms: list[NativeTerm],
+        G: Block,
+        h: Block,
+        A: Block,
+        b: Block,
+        lb: Block,
+        ub: Block,
+    ) -> NativeTermProblem: ...
+
+
 class NativeSettingsType(Protocol):
     """Constructor of settings, by keyword."""
 
@@ -224,6 +321,8 @@ class Core(Protocol):
     @property
     def SparseProblem(self) -> NativeQuadratic: ...
     @property
+    def TermProblem(self) -> NativeTermProblemType: ...
+    @property
     def DenseEntropyProblem(self) -> NativeEntropy: ...
     @property
     def SparseEntropyProblem(self) -> NativeEntropy: ...
@@ -239,6 +338,21 @@ class Core(Protocol):
         settings: NativeSettings,
         initial: tuple[int, ...] | None,
     ) -> NativeBatch: ...
+    def solve_smooth(
+        self,
+        size: int,
+        n: int,
+        m: int,
+        p: int,
+        fields: tuple[int, ...],
+        counts: tuple[int, ...],
+        which: tuple[int, ...],
+        terms: list[NativeTerm],
+        evaluate: Evaluate | None,
+        elementwise: bool,
+        settings: NativeSettings,
+        initial: tuple[int, ...] | None,
+    ) -> NativeSmoothBatch: ...  # fields as in solve_dense, P and q absent
     def solve_each(
         self, problems: list[NativeProblem], settings: NativeSettings, initial: list[Point | None]
     ) -> list[NativeSolution]: ...

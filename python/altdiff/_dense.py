@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,16 +28,19 @@ _PARTS = {name: index for index, name in enumerate(POINT)}
 
 
 @dataclass(eq=False)
-class DenseBatch:
-    """A solved batch of dense programs. The core reads the problem's arrays where they are: it keeps them."""
+class CoreBatch:
+    """A batch that the core solved. It reads the problem's arrays where they are: this keeps them."""
+
+    kind: ClassVar[str] = "quadratic"  # of problem, for what a failure advises
 
     problem: Problem
-    native: NativeBatch
+    native: Any
 
     @property
     def all_solved(self) -> bool:
         """Whether no instance failed."""
-        return self.native.all_solved
+        solved: bool = self.native.all_solved
+        return solved
 
     def blame(self) -> None:
         """Raises if what an unbatched array holds is why an instance failed."""
@@ -47,12 +50,28 @@ class DenseBatch:
     def part(self, name: str) -> Array:
         """A new array with x, y, z or z_box."""
         batch = self.problem.layout.batch
-        array = self.native.part(_PARTS[name], batch != ())
+        array: Array = self.native.part(_PARTS[name], batch != ())
         return array if len(batch) <= 1 else array.reshape((*batch, array.shape[-1]))
 
     def report(self) -> dict[str, NDArray[Any]]:
         """New arrays with what became of each instance."""
         return {name: value.reshape(self.problem.batch) for name, value in self.native.report.items()}
+
+    def shaped(self, name: str, value: Array | None) -> Block:
+        """A gradient in the shape that the user gave the field."""
+        given = self.problem.layout.given[name]
+        if given is None:
+            return None
+        if value is None:  # a block that holds no entry
+            return np.zeros(given)
+        return np.asarray(value.sum()) if given == () else value
+
+
+@dataclass(eq=False)
+class DenseBatch(CoreBatch):
+    """A solved batch of dense quadratic programs."""
+
+    native: NativeBatch
 
     def pull_back(
         self, bars: tuple[int, ...], wanted: list[int], missing: float, only_solved: bool
@@ -77,15 +96,7 @@ class DenseBatch:
         places = [f for f, name in enumerate(FIELDS) if name in wanted and layout.used[name] is not None]
         arrays = self.pull_back(addresses, places, missing, only_solved)
         gradients = {FIELDS[f]: array for f, array in zip(places, arrays, strict=True)}
-        return {name: self._gradient(name, gradients.get(name)) for name in wanted}
-
-    def _gradient(self, name: str, value: Array | None) -> Block:
-        given = self.problem.layout.given[name]
-        if given is None:
-            return None
-        if value is None:  # a block that holds no entry
-            return np.zeros(given)
-        return np.asarray(value.sum()) if given == () else value
+        return {name: self.shaped(name, gradients.get(name)) for name in wanted}
 
     def jvp(
         self, tangents: Mapping[str, MatrixLike | None], missing: float, only_solved: bool

@@ -26,19 +26,30 @@ _ADVICE = {
     "or add a small multiple of the identity to P",
 }
 
-
-_BUDGET_ADVICE = {
-    Status.PRIMAL_INFEASIBLE: "no x satisfies the constraints: lower must not add up to more than total, nor "
-    "upper (lower where y is -inf) to less",
-    Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, lower > upper, or for softmax a negative "
-    "lower: look at what computes them",
-    Status.NUMERICAL_ERROR: "the limits are too far apart for floating point: rescale y, lower and upper",
+# What is different for other kinds of problems.
+_SPECIAL = {
+    "convex": {
+        Status.DUAL_INFEASIBLE: "the objective is unbounded below: add bounds, or a small multiple of |x|^2",
+        Status.NONCONVEX: "the Hessian of the objective has a negative eigenvalue: look at its signs, "
+        "or add a multiple of |x|^2",
+        Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, a negative weight, or lb > ub; or no "
+        "point was found where your function is finite: pass initial=..., or domain=(low, high)",
+        Status.NUMERICAL_ERROR: "rounding errors spoiled the answer, or the objective is not smooth: bring "
+        "rows and columns to similar size, or add a small multiple of |x|^2 to the objective",
+    },
+    "budget": {
+        Status.PRIMAL_INFEASIBLE: "no x satisfies the constraints: lower must not add up to more than total, "
+        "nor upper (lower where y is -inf) to less",
+        Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, lower > upper, or for softmax a "
+        "negative lower: look at what computes them",
+        Status.NUMERICAL_ERROR: "the limits are too far apart for floating point: rescale y, lower and upper",
+    },
 }
 
 
-def advice(status: Status, kind: str = "problem") -> str:
-    """What to try where a solve ended with `status`, which is not SOLVED; `kind` is "problem" or "budget"."""
-    return (_BUDGET_ADVICE if kind == "budget" else _ADVICE)[status]
+def advice(status: Status, kind: str = "quadratic") -> str:
+    """What to try where a solve ended with `status`; `kind` is "quadratic", "convex" or "budget"."""
+    return _SPECIAL.get(kind, {}).get(status, _ADVICE[status])
 
 
 class SolveError(RuntimeError):
@@ -47,7 +58,7 @@ class SolveError(RuntimeError):
     `status` holds the status of every instance; `instances` the indices of those that failed.
     """
 
-    def __init__(self, status: NDArray[np.int64], kind: str = "problem") -> None:
+    def __init__(self, status: NDArray[np.int64], kind: str = "quadratic") -> None:
         # These alone rebuild the error, so that it crosses process borders by pickle.
         super().__init__(status, kind)
         self.status = np.asarray(status)

@@ -81,7 +81,7 @@ def settle(solved: Solved, on_failure: str) -> Solved:
         return solved
     status = solved.report["status"]
     if on_failure == "raise":
-        raise SolveError(status)
+        raise SolveError(status, solved.batch.kind)
     failed = status != Status.SOLVED
     values = {name: solved.part(name) for name in (*POINT, "objective")}
     for value in values.values():

@@ -75,13 +75,17 @@ class Layout:
         return tuple(self.sizes[dimension] for dimension in DIMENSIONS[name])
 
     def _places(self, name: str) -> NDArray[np.int64] | None:
-        lead = self.leads.get(name, ())
-        count = int(np.prod(lead, dtype=np.int64))
-        padded = (1,) * (len(self.batch) - len(lead)) + lead
-        if count == 1 or padded == self.batch:
-            return None
-        own = np.arange(count, dtype=np.int64).reshape(lead)
-        return np.ascontiguousarray(np.broadcast_to(own, self.batch)).reshape(-1)
+        return places_in(self.batch, self.leads.get(name, ()))
+
+
+def places_in(batch: Shape, lead: Shape) -> NDArray[np.int64] | None:
+    """Which of the arrays with batch dimensions `lead` each instance uses; None as in `Layout.places`."""
+    count = int(np.prod(lead, dtype=np.int64))
+    padded = (1,) * (len(batch) - len(lead)) + lead
+    if count == 1 or padded == batch:
+        return None
+    own = np.arange(count, dtype=np.int64).reshape(lead)
+    return np.ascontiguousarray(np.broadcast_to(own, batch)).reshape(-1)
 
 
 @lru_cache(maxsize=_REMEMBERED)

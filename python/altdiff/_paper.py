@@ -12,6 +12,8 @@ from altdiff._arrays import real_array
 from altdiff._directions import block, direction
 from altdiff._fields import FIELDS, MATRICES
 from altdiff._native import core
+from altdiff._objectives import Objective
+from altdiff._paper_terms import differentiate_terms
 from altdiff._problem import make_problem
 from altdiff._settings import flag_setting, integer_setting, real_setting
 
@@ -64,18 +66,30 @@ def alternating_differentiation(
     stopping: str = "paper",
     max_iterations: int = 100_000,
     trace: bool = False,
-    objective: Entropy | None = None,
+    objective: Entropy | Objective | None = None,
 ) -> AlternatingResult:
     """Runs the paper's Algorithm 1 on one instance.
 
     `wrt` names the vector field of the Jacobian; `tangent`, a mapping from fields to directions, replaces it
     by one directional derivative. `stopping="paper"` stops when x moves by less than `tolerance`, relatively,
-    which may be far from the solution; "residual" stops on the relative residuals. `objective` replaces P and
-    q.
+    which may be far from the solution; "residual" stops on the relative residuals. `objective`, an `Entropy`
+    or a sum of the terms of `solve_convex`, replaces P and q; `wrt` may then also name a number that a single
+    term has, and the Jacobian is (n, *shape of the number).
     """
     if stopping not in _STOPPING:
         raise ValueError(f"stopping must be one of {', '.join(_STOPPING)}, got {stopping!r}")
     arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
+    settings = (
+        real_setting("rho", rho),
+        real_setting("tolerance", tolerance),
+        stopping,
+        integer_setting("max_iterations", max_iterations),
+        flag_setting("trace", trace),
+    )
+    if isinstance(objective, Objective):
+        _require_no_quadratic(arguments)
+        last, image = differentiate_terms(objective, arguments, wrt, tangent, settings)
+        return AlternatingResult(last.x, last.y, last.z, image, last.iterations, last.converged, last.trace)
     linear = "q" if objective is None else "y"
     problem = make_problem(arguments if objective is None else _with_entropy(arguments, objective))
     if problem.batch != ():
@@ -86,11 +100,7 @@ def alternating_differentiation(
     result = _native(problem, objective).alternating_differentiation(
         ("q" if wrt == linear else wrt) if tangent is None else None,
         None if tangent is None else _blocks(problem, tangent, linear),
-        real_setting("rho", rho),
-        real_setting("tolerance", tolerance),
-        stopping,
-        integer_setting("max_iterations", max_iterations),
-        flag_setting("trace", trace),
+        *settings,
     )
     jacobian = result.jacobian if tangent is None else result.jacobian[:, 0]
     if tangent is None and wrt == "y":
@@ -106,13 +116,19 @@ def _with_entropy(
 ) -> dict[str, MatrixLike | None]:
     """The constraints with -y'x as a stand-in for the objective, so that one place checks them."""
     if not isinstance(objective, Entropy):
-        raise TypeError(f"objective must be an altdiff.Entropy, got {type(objective).__name__}")
-    if arguments["P"] is not None or arguments["q"] is not None:
-        raise ValueError("objective replaces P and q: leave them out")
+        raise TypeError(
+            f"objective must be an altdiff.Objective or an altdiff.Entropy, got {type(objective).__name__}"
+        )
+    _require_no_quadratic(arguments)
     n = objective.y.size
     if not np.isfinite(objective.y).all():
         raise ValueError("y must not hold NaN or an infinity")
     return {**arguments, "P": np.zeros((n, n)), "q": -objective.y}
+
+
+def _require_no_quadratic(arguments: Mapping[str, MatrixLike | None]) -> None:
+    if arguments["P"] is not None or arguments["q"] is not None:
+        raise ValueError("objective replaces P and q: leave them out")
 
 
 def _native(problem: Problem, objective: Entropy | None) -> NativeObjective:

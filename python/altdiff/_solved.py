@@ -19,6 +19,10 @@ class Batch(Protocol):
     """
 
     @property
+    def kind(self) -> str:
+        """The kind of problem, which the advice after a failure depends on."""
+
+    @property
     def problem(self) -> Problem:
         """What was solved."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,7 @@ _DIFFERENTIABLE = (Status.SOLVED, Status.MAX_ITERATIONS, Status.TIME_LIMIT, Stat
 class SparseBatch:
     """A solved batch of sparse programs."""
 
+    kind: ClassVar[str] = "quadratic"
     problem: Problem
     settings: NativeSettings
     natives: dict[Index, NativeSolution | None]  # None: the data of this instance are invalid

@@ -1,18 +1,14 @@
 #include "dense_batch.hpp"
 
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
-#include <vector>
 
+#include "addresses.hpp"
 #include "bindings.hpp"
-#include "linalg/memory.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -20,40 +16,6 @@ using namespace nb::literals;
 namespace altdiff::python {
 
 namespace {
-
-// Arrays come as addresses of float64 numbers in C order: what Python knows about them (their shapes, that
-// they live long enough) it has checked, and an address is ten times faster to pass than an array. Zero:
-// absent.
-using Address = std::uintptr_t;
-template <std::size_t count>
-using Addresses = std::array<Address, count>;
-
-static_assert(sizeof(Index) == sizeof(std::int64_t));
-
-template <class T = double>
-T* at_address(Address address) {
-  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
-
-using Shape = std::vector<std::size_t>;
-
-std::size_t size_of(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
-}
-
-/// A new array of numpy's, in memory that goes back to the core with it.
-struct NewArray {
-  double* data;
-  nb::object array;
-
-  explicit NewArray(const Shape& shape) {
-    auto memory = std::make_unique<detail::Memory>(static_cast<Index>(size_of(shape)));
-    data = memory->data();
-    const nb::capsule owner(memory.release(),
-                            [](void* p) noexcept { delete static_cast<detail::Memory*>(p); });
-    array = nb::cast(nb::ndarray<nb::numpy, double>(data, shape.size(), shape.data(), owner));
-  }
-};
 
 template <class T, class Source>
 nb::object copied(const Source* source, std::size_t size) {
@@ -63,7 +25,8 @@ nb::object copied(const Source* source, std::size_t size) {
   return nb::cast(nb::ndarray<nb::numpy, T>(data, {size}, owner));
 }
 
-/// The shape of a field's array, or arrays.
+}  // namespace
+
 Shape shape_of(const BatchProgram& program, Field field, bool batched) {
   const auto n = static_cast<std::size_t>(program.n);
   const auto m = static_cast<std::size_t>(program.m);
@@ -83,13 +46,11 @@ BatchProgram program_at(Index size, Index n, Index m, Index p, const Addresses<8
                         const std::array<Index, 8>& counts, const Addresses<8>& which) {
   BatchProgram program{.size = size, .n = n, .m = m, .p = p};
   for (std::size_t f = 0; f < fields.size(); ++f)
-    program.fields[f] = {.data = at_address<const double>(fields[f]),
-                         .count = counts[f],
-                         .which = at_address<const Index>(which[f])};
+    program.fields[f] = field_at(fields[f], counts[f], which[f]);
   return program;
 }
 
-PointBlock start(const BatchProgram& program, const std::optional<Addresses<4>>& initial) {
+PointBlock start_at(const BatchProgram& program, const std::optional<Addresses<4>>& initial) {
   if (!initial) return {};
   const auto block = [&](std::size_t part, Index rows) {
     return DenseMatrix(
@@ -101,28 +62,16 @@ PointBlock start(const BatchProgram& program, const std::optional<Addresses<4>>&
           .z_box = block(3, program.n)};
 }
 
-DenseBatch* solve_dense(Index size, Index n, Index m, Index p, const Addresses<8>& fields,
-                        const std::array<Index, 8>& counts, const Addresses<8>& which,
-                        const Settings& settings, const std::optional<Addresses<4>>& initial) {
-  auto batch = std::make_unique<DenseBatch>(program_at(size, n, m, p, fields, counts, which), BatchSolution{},
-                                            settings.num_threads);
-  {
-    const nb::gil_scoped_release no_gil;
-    batch->solution = solve(batch->program, settings, start(batch->program, initial));
-  }
-  return batch.release();
-}
-
-nb::object part(const DenseBatch& batch, int index, bool batched) {
-  const auto place = static_cast<std::size_t>(index);
-  const auto rows = static_cast<std::size_t>(batch.rows(place));
-  const NewArray target(batched ? Shape{batch.solution.status.size(), rows} : Shape{rows});
-  batch.copy_part(place, target.data);
+nb::object part_of(const PointBlock& point, int index, bool batched) {
+  const std::array parts{&point.x, &point.y, &point.z, &point.z_box};
+  const DenseMatrix& block = *parts.at(static_cast<std::size_t>(index));
+  const auto rows = static_cast<std::size_t>(block.rows());
+  const NewArray target(batched ? Shape{static_cast<std::size_t>(block.cols()), rows} : Shape{rows});
+  std::copy_n(block.data(), block.size(), target.data);
   return target.array;
 }
 
-nb::dict report(const DenseBatch& batch) {
-  const BatchSolution& solution = batch.solution;
+nb::dict report_of(const BatchSolution& solution) {
   const std::size_t size = solution.status.size();
   nb::dict result;
   result["objective"] = copied<double>(solution.objective.data(), size);
@@ -137,6 +86,30 @@ nb::dict report(const DenseBatch& batch) {
   return result;
 }
 
+namespace {
+
+nb::object part(const DenseBatch& batch, int index, bool batched) {
+  const auto place = static_cast<std::size_t>(index);
+  const auto rows = static_cast<std::size_t>(batch.rows(place));
+  const NewArray target(batched ? Shape{batch.solution.status.size(), rows} : Shape{rows});
+  batch.copy_part(place, target.data);
+  return target.array;
+}
+
+nb::dict report(const DenseBatch& batch) { return report_of(batch.solution); }
+
+DenseBatch* solve_dense(Index size, Index n, Index m, Index p, const Addresses<8>& fields,
+                        const std::array<Index, 8>& counts, const Addresses<8>& which,
+                        const Settings& settings, const std::optional<Addresses<4>>& initial) {
+  auto batch = std::make_unique<DenseBatch>(program_at(size, n, m, p, fields, counts, which), BatchSolution{},
+                                            settings.num_threads);
+  {
+    const nb::gil_scoped_release no_gil;
+    batch->solution = solve(batch->program, settings, start_at(batch->program, initial));
+  }
+  return batch.release();
+}
+
 /// Gradients of the fields in `wanted`, in order; those in `batched` with a leading dimension.
 nb::list pull_back(const DenseBatch& batch, const Addresses<5>& bars, const std::vector<int>& wanted,
                    const std::array<bool, 8>& batched, double missing, bool unless_solved) {
@@ -149,13 +122,8 @@ nb::list pull_back(const DenseBatch& batch, const Addresses<5>& bars, const std:
     arrays.append(target.array);
   }
   const nb::gil_scoped_release no_gil;
-  vjp(batch.program, batch.solution,
-      {.x = at_address(bars[0]),
-       .y = at_address(bars[1]),
-       .z = at_address(bars[2]),
-       .z_box = at_address(bars[3]),
-       .objective = at_address(bars[4])},
-      targets, {.value = missing, .unless_solved = unless_solved}, batch.num_threads);
+  vjp(batch.program, batch.solution, cotangent_at(bars), targets,
+      {.value = missing, .unless_solved = unless_solved}, batch.num_threads);
   return arrays;
 }
 

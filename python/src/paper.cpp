@@ -1,13 +1,17 @@
 #include <nanobind/eigen/dense.h>
 #include <nanobind/eigen/sparse.h>
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <stdexcept>
 
 #include "bindings.hpp"
 #include "problem/checks.hpp"
+#include "terms.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -111,6 +115,63 @@ void bind_entropy_problem(nb::module_& module, const std::string& kind) {
            "trace"_a = false);
 }
 
+/// A sum of terms over the constraints of `qp`, whose q is zero. The arrays of the terms belong to Python.
+struct TermProblem {
+  QuadraticProgram<DenseMatrix> qp;
+  std::vector<Term> terms;
+};
+
+void make_term_problem(TermProblem* place, Index n, const std::vector<TermArguments>& terms,
+                       std::optional<DenseMatrix> G, std::optional<Vector> h, std::optional<DenseMatrix> A,
+                       std::optional<Vector> b, std::optional<Vector> lb, std::optional<Vector> ub) {
+  new (place)
+      TermProblem{program<DenseMatrix>({std::nullopt, Vector(Vector::Zero(n)), std::move(G), std::move(h),
+                                        std::move(A), std::move(b), std::move(lb), std::move(ub)}),
+                  terms_at(terms)};
+}
+
+/// All unit directions of a field of a term; `unit` is where they are stored.
+std::vector<std::vector<Term>> unit_changes(const TermProblem& problem, const std::pair<int, int>& field,
+                                            DenseMatrix& unit) {
+  const auto t = static_cast<std::size_t>(field.first);
+  const auto f = static_cast<std::size_t>(field.second);
+  const auto entries = static_cast<Index>(entries_of(problem.terms.at(t), f, problem.qp.n()));
+  unit.setIdentity(entries, entries);
+  std::vector<std::vector<Term>> changes;
+  for (Index c = 0; c < entries; ++c) {
+    changes.emplace_back(problem.terms.size());
+    changes.back()[t].*term_fields.at(f) = {.data = unit.data() + c * entries};
+  }
+  return changes;
+}
+
+AlternatingResult differentiate_terms(const TermProblem& problem, const std::optional<std::string>& wrt,
+                                      const std::optional<std::pair<int, int>>& wrt_term,
+                                      const std::optional<OptionalFields<DenseMatrix>>& tangent, double rho,
+                                      double tolerance, const std::string& stopping, int max_iterations,
+                                      bool trace) {
+  const AlternatingSettings settings = settings_from(rho, tolerance, stopping, max_iterations, trace);
+  const auto& qp = problem.qp;
+  const auto dot = tangent ? program<DenseMatrix>(*tangent) : QuadraticProgram<DenseMatrix>{};
+  const auto directions = wrt ? unit_directions(field_named(*wrt), qp) : along(dot);
+  DenseMatrix unit;
+  TermObjective::Tangent dtheta{.q = directions.q};
+  if (wrt_term) dtheta.changes = unit_changes(problem, *wrt_term, unit);
+  const nb::gil_scoped_release no_gil;
+  return alternating_differentiation(TermObjective(problem.terms, qp.n()), constraints_of(qp), dtheta,
+                                     directions.constraints, settings);
+}
+
+void bind_term_problem(nb::module_& module) {
+  const auto none = nb::none();
+  nb::class_<TermProblem>(module, "TermProblem")
+      .def("__init__", &make_term_problem, "n"_a, "terms"_a, "G"_a = none, "h"_a = none, "A"_a = none,
+           "b"_a = none, "lb"_a = none, "ub"_a = none)
+      .def("alternating_differentiation", &differentiate_terms, "wrt"_a = none, "wrt_term"_a = none,
+           "tangent"_a = none, "rho"_a = 1.0, "tolerance"_a = 1e-3, "stopping"_a = "paper",
+           "max_iterations"_a = 100000, "trace"_a = false);
+}
+
 template <class Member>
 nb::object column(const AlternatingResult& result, Member member) {
   Vector values(static_cast<Index>(result.trace.size()));
@@ -155,6 +216,7 @@ template AlternatingResult differentiate(const Problem<SparseMatrix>&, const std
 void bind_entropy(nb::module_& module) {
   bind_entropy_problem<DenseMatrix>(module, "Dense");
   bind_entropy_problem<SparseMatrix>(module, "Sparse");
+  bind_term_problem(module);
 }
 
 void bind_alternating_result(nb::module_& module) {

@@ -17,7 +17,7 @@ struct Grouping {
 /// The variables that have a bound in any instance.
 [[nodiscard]] std::vector<Index> bounded_variables(const BatchProgram& program);
 
-/// Whether an instance's vectors make sense.
+/// Whether an instance's vectors make sense; q may be absent.
 [[nodiscard]] bool valid_vectors(const Instance& instance);
 
 /// Whether an instance's matrices hold numbers. Those of a solved instance do: with NaN no residual is small.

@@ -7,11 +7,9 @@
 #include "problem/checks.hpp"
 #include "problem/one_sided_rows.hpp"
 
-namespace altdiff {
+namespace altdiff::detail {
 
 namespace {
-
-using namespace detail;
 
 constexpr int max_newton_steps = 100;
 constexpr double newton_tolerance = 1e-12;
@@ -19,12 +17,10 @@ constexpr double armijo = 1e-4;
 
 /// Iterate and Jacobian side by side. C stands for the one-sided rows [G; -I; I] throughout, h for their
 /// limits.
-template <Objective F>
+template <Matrix M>
 class AlternatingDifferentiation {
-  using M = typename F::Hessian;
-
  public:
-  AlternatingDifferentiation(const F& f, const Constraints<M>& constraints, const typename F::Tangent& dtheta,
+  AlternatingDifferentiation(const ErasedObjective<M>& f, const Constraints<M>& constraints,
                              const ConstraintTangent<M>& tangent, Index k,
                              const AlternatingSettings& settings)
       : f_(f),
@@ -33,7 +29,6 @@ class AlternatingDifferentiation {
         A_(constraints.A.rows() > 0 ? constraints.A : M(0, f.start().size())),
         b_(constraints.b),
         C_(constraints, f.start().size()),
-        dtheta_(dtheta),
         dA_(tangent.A),
         dG_(C_.pick(tangent.G)),
         db_(tangent.b.size() > 0 ? tangent.b : DenseMatrix::Zero(b_.size(), k)),
@@ -126,18 +121,18 @@ class AlternatingDifferentiation {
   bool update_x() {
     for (int i = 0; i < max_newton_steps; ++i) {
       lagrangian_gradient();
-      if constexpr (!F::constant_hessian) {
+      if (!f_.constant_hessian) {
         if (i > 0 && norm(gradient_) <= newton_tolerance * gradient_scale_) break;
         if (!factorise()) return false;
       }
       step_ = -gradient_;
       system_.solve(step_, workspace_);
       const double decrement = -gradient_.dot(step_);
-      const double length = F::constant_hessian ? 1 : step_length(decrement);
+      const double length = f_.constant_hessian ? 1 : step_length(decrement);
       if (length == 0) break;  // at the limit of rounding
       x_ += length * step_;    // (F1)
       update_products();
-      if (F::constant_hessian) break;
+      if (f_.constant_hessian) break;
     }
     update_pull();
     return x_.allFinite();
@@ -166,7 +161,7 @@ class AlternatingDifferentiation {
   /// with the factor that the last Newton step made, and y, z, s still of the round before.
   void differentiate_x() {
     dx_.setZero();
-    f_.add_cross(x_, dtheta_, dx_);
+    if (f_.directions > 0 || f_.one_direction) f_.add_cross(x_, dx_);
     dAx_ = -db_;
     dCx_ = -dh_;
     if (dA_.size() > 0) {
@@ -252,13 +247,12 @@ class AlternatingDifferentiation {
     return norm(gradient_) / scale;  // (R2)
   }
 
-  const F& f_;
+  const ErasedObjective<M>& f_;
   const AlternatingSettings& settings_;
   double rho_;
   M A_;
   Vector b_;
   OneSidedRows<M> C_;
-  const typename F::Tangent& dtheta_;
   const M& dA_;
   M dG_;
   DenseMatrix db_, dh_;
@@ -273,22 +267,22 @@ class AlternatingDifferentiation {
 };
 
 /// The number of directions; all members that are given must agree on it.
-template <Matrix M, class Tangent>
-Index directions(const Tangent& dtheta, const Constraints<M>& constraints,
+template <Matrix M>
+Index directions(const ErasedObjective<M>& f, const Constraints<M>& constraints,
                  const ConstraintTangent<M>& tangent, Index n) {
-  Index k = -1;
+  Index k = f.directions;
+  require(f.rows < 0 || f.rows == n, "the tangent of the objective must have ", n, " rows");
   const auto agree = [&k](const DenseMatrix& block, Index rows, const std::string& name) {
     if (block.size() == 0) return;
     require(block.rows() == rows, "the tangent of ", name, " must have ", rows, " rows");
     require(k < 0 || k == block.cols(), "the tangent of ", name, " has another number of columns");
     k = block.cols();
   };
-  agree(dtheta.q, n, "q");
   agree(tangent.b, constraints.b.size(), "b");
   agree(tangent.h, constraints.h.size(), "h");
   agree(tangent.lb, n, "lb");
   agree(tangent.ub, n, "ub");
-  bool has_matrix = false;
+  bool has_matrix = f.one_direction;
   const auto agree_matrix = [&](const M& X, Index rows, const std::string& name) {
     if (X.size() == 0) return;
     require(X.rows() == rows && X.cols() == n, "the tangent of ", name, " must have the shape of ", name);
@@ -296,49 +290,34 @@ Index directions(const Tangent& dtheta, const Constraints<M>& constraints,
   };
   agree_matrix(tangent.A, constraints.b.size(), "A");
   agree_matrix(tangent.G, constraints.h.size(), "G");
-  if constexpr (requires { dtheta.P; }) agree_matrix(dtheta.P, n, "P");
   require(!has_matrix || k <= 1, "a tangent of P, A or G allows one direction only");
   return has_matrix ? 1 : std::max<Index>(k, 0);
 }
 
 }  // namespace
 
-template <Objective F>
-AlternatingResult alternating_differentiation(const F& f, const Constraints<typename F::Hessian>& constraints,
-                                              const typename F::Tangent& dtheta,
-                                              const ConstraintTangent<typename F::Hessian>& tangent,
+template <Matrix M>
+AlternatingResult alternating_differentiation(const ErasedObjective<M>& f, const Constraints<M>& constraints,
+                                              const ConstraintTangent<M>& tangent,
                                               const AlternatingSettings& settings) {
   require(settings.rho > 0 && std::isfinite(settings.rho), "rho must be positive and finite");
   require(settings.tolerance > 0, "tolerance must be positive");
   require(settings.max_iterations >= 0, "max_iterations must not be negative");
-  using M = typename F::Hessian;
   const Index n = f.start().size();
   check_constraints<M>(constraints.G, constraints.h, constraints.A, constraints.b, constraints.lb,
                        constraints.ub, n);
   const ScopedBlasThreads threads(n, 0);
-  const Index k = directions<M>(dtheta, constraints, tangent, n);
-  return AlternatingDifferentiation<F>(f, constraints, dtheta, tangent, k, settings).run();
+  const Index k = directions<M>(f, constraints, tangent, n);
+  return AlternatingDifferentiation<M>(f, constraints, tangent, k, settings).run();
 }
 
-template AlternatingResult alternating_differentiation(const Quadratic<DenseMatrix>&,
+template AlternatingResult alternating_differentiation(const ErasedObjective<DenseMatrix>&,
                                                        const Constraints<DenseMatrix>&,
-                                                       const Quadratic<DenseMatrix>::Tangent&,
                                                        const ConstraintTangent<DenseMatrix>&,
                                                        const AlternatingSettings&);
-template AlternatingResult alternating_differentiation(const Quadratic<SparseMatrix>&,
+template AlternatingResult alternating_differentiation(const ErasedObjective<SparseMatrix>&,
                                                        const Constraints<SparseMatrix>&,
-                                                       const Quadratic<SparseMatrix>::Tangent&,
-                                                       const ConstraintTangent<SparseMatrix>&,
-                                                       const AlternatingSettings&);
-template AlternatingResult alternating_differentiation(const Entropy<DenseMatrix>&,
-                                                       const Constraints<DenseMatrix>&,
-                                                       const Entropy<DenseMatrix>::Tangent&,
-                                                       const ConstraintTangent<DenseMatrix>&,
-                                                       const AlternatingSettings&);
-template AlternatingResult alternating_differentiation(const Entropy<SparseMatrix>&,
-                                                       const Constraints<SparseMatrix>&,
-                                                       const Entropy<SparseMatrix>::Tangent&,
                                                        const ConstraintTangent<SparseMatrix>&,
                                                        const AlternatingSettings&);
 
-}  // namespace altdiff
+}  // namespace altdiff::detail

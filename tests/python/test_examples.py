@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from examples.python import distributed, mpc, network_block, portfolio, projection, sudoku
+from examples.python import demand, distributed, mpc, network_block, portfolio, projection, sudoku
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(path for path in (ROOT / "examples/python").glob("*.py") if path.name != "__init__.py")
@@ -40,6 +40,16 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[list[float
 
 
 Printed = Callable[..., list[list[float]]]
+
+
+def test_tastes_are_learnt_from_choices(printed: Printed) -> None:
+    a, learnt_a, c, learnt_c, losses, error = printed(
+        demand.main, "--samples", "40", "--steps", "20", "--noise", "0"
+    )
+    assert max(abs(x - y) for x, y in zip(a, learnt_a, strict=True)) < 0.05
+    assert max(abs(x - y) for x, y in zip(c, learnt_c, strict=True)) < 0.2
+    assert losses[1] < 1e-2 * losses[0]
+    assert error[0] < 0.02
 
 
 def test_sudoku_learns_rules_that_hold_on_other_grids(printed: Printed) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from altdiff._fields import FIELDS
 from altdiff.torch._sparse import ranks
 
 if TYPE_CHECKING:
@@ -22,26 +21,33 @@ def batch_fields(
     """The fields with the new dimension before their batch dimensions, aligned so that they broadcast."""
     q, q_dim = fields[1], dims[1]
     variables = q.shape[-1] if q_dim is None else q.movedim(q_dim, 0).shape[-1]
+    return batch_tensors(fields, dims, ranks(patterns), variables)
+
+
+def batch_tensors(
+    tensors: Sequence[Any], dims: Sequence[int | None], own_ranks: Sequence[int], variables: int = 0
+) -> list[torch.Tensor | Any]:
+    """The same for any tensors; `own_ranks` counts the dimensions that one instance's has."""
     depth = max(
         (
-            max(0, field.dim() - (dim is not None) - rank)
-            for field, dim, rank in zip(fields, dims, ranks(patterns), strict=True)
-            if hasattr(field, "dim")
+            max(0, tensor.dim() - (dim is not None) - rank)
+            for tensor, dim, rank in zip(tensors, dims, own_ranks, strict=True)
+            if hasattr(tensor, "dim")
         ),
         default=0,
     )
     return [
-        field if dim is None else _aligned(name, field, dim, depth, rank, variables)
-        for name, field, dim, rank in zip(FIELDS, fields, dims, ranks(patterns), strict=True)
+        tensor if dim is None else _aligned(tensor, dim, depth, rank, variables)
+        for tensor, dim, rank in zip(tensors, dims, own_ranks, strict=True)
     ]
 
 
-def _aligned(name: str, field: Tensor, dim: int, depth: int, rank: int, variables: int) -> Tensor:
-    field = field.movedim(dim, 0)
-    if name in ("lb", "ub") and field.dim() == 1:  # a scalar bound for each instance
-        field = field.unsqueeze(-1).expand(-1, variables)
-    missing = depth - max(0, field.dim() - 1 - rank)
-    return field.reshape(field.shape[0], *(1,) * missing, *field.shape[1:])
+def _aligned(tensor: Tensor, dim: int, depth: int, rank: int, variables: int) -> Tensor:
+    tensor = tensor.movedim(dim, 0)
+    if tensor.dim() <= rank:  # a scalar bound for each instance
+        tensor = tensor.unsqueeze(-1).expand(-1, variables)
+    missing = depth - max(0, tensor.dim() - 1 - rank)
+    return tensor.reshape(tensor.shape[0], *(1,) * missing, *tensor.shape[1:])
 
 
 def batch_vectors(

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from altdiff.torch._sparse import Patterns
     from altdiff.torch._tensors import Argument
 
+MEMORY_GONE = (
+    "a tensor that the forward pass read was resized before the backward pass, and its memory is gone"
+)
 _DENSE = (True,) * len(FIELDS)
 _NO_ARRAYS: dict[str, Any] = {}
 
@@ -72,9 +75,7 @@ def require_memory(solved: Solved) -> None:
         return
     tensors = [tensor for tensor in problem.tensors if tensor is not None]
     if any(t.numel() > 0 and block.nbytes() == 0 for t, block in zip(tensors, problem.memory, strict=True)):
-        raise RuntimeError(
-            "a tensor that the forward pass read was resized before the backward pass, and its memory is gone"
-        )
+        raise RuntimeError(MEMORY_GONE)
 
 
 def constant(solved: Solved, name: str) -> torch.Tensor | None:

@@ -65,7 +65,7 @@ void Products::compute(const Instance& instance, Index first, const ConstBlock& 
                        const ConstBlock& z) {
   const auto& data = instance.matrices;
   const Index count = x.cols();
-  const bool symmetric = instance.space->symmetric();
+  const bool symmetric = instance.space == nullptr || instance.space->symmetric();
   const auto P_x = Px.middleCols(first, count);
   multiply(Op::None, Op::None, symmetric ? 1 : 0.5, data.P_rows(), x, 0, P_x);
   if (!symmetric) multiply(Op::Transpose, Op::None, 0.5, data.P_rows(), x, 1, P_x);

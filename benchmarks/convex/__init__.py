@@ -1,0 +1,1 @@
+"""Smooth convex programs: random instances of every kind, judged apart; and times beside other layers."""

@@ -1,0 +1,103 @@
+"""One layer on one workload, in a process of its own: prints times and errors as JSON."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.convex.workloads import Workload, reference
+
+LAYERS = ("altdiff", "moreau", "cvxpylayers")
+
+
+def altdiff_layer(workload: Workload) -> Callable[..., Any]:
+    """Ours, with a built-in objective."""
+    from altdiff.torch import ConvexLayer, Linear, Separable, builder
+
+    if workload.kind == "softmax":
+        layer = ConvexLayer(builder(lambda y: Linear(-y) + Separable("entropy")))
+    else:
+        layer = ConvexLayer(builder(lambda M: Separable("softplus", M=M) + Separable("square")))
+
+    def solve(first: Any, A: Any, b: Any, G: Any, h: Any) -> Any:
+        return layer(first, A=A, b=b, G=G, h=h)
+
+    return solve
+
+
+def cvxpylayers_layer(workload: Workload, solver: str | None) -> Callable[..., Any]:
+    """cvxpylayers, with diffcp (None) or another solver."""
+    cp: Any = importlib.import_module("cvxpy")
+    layers: Any = importlib.import_module("cvxpylayers.torch")
+    n, m, p = workload.n, workload.m, workload.p
+    x = cp.Variable(n)
+    A, b, G, h = cp.Parameter((p, n)), cp.Parameter(p), cp.Parameter((m, n)), cp.Parameter(m)
+    if workload.kind == "softmax":
+        first = cp.Parameter(n)
+        cost = -first @ x - cp.sum(cp.entr(x))
+    else:
+        first = cp.Parameter((2 * n, n))
+        cost = cp.sum(cp.logistic(first @ x)) + 0.5 * cp.sum_squares(x)
+    problem = cp.Problem(cp.Minimize(cost), [A @ x == b, G @ x <= h])
+    options: dict[str, Any] = {} if solver is None else {"solver": solver}
+    layer: Any = layers.CvxpyLayer(problem, [first, A, b, G, h], [x], **options)
+    return lambda *numbers: layer(*numbers)[0]
+
+
+def layer_named(name: str, workload: Workload) -> Callable[..., Any]:
+    """Builds one of LAYERS."""
+    if name == "altdiff":
+        return altdiff_layer(workload)
+    return cvxpylayers_layer(workload, "MOREAU" if name == "moreau" else None)
+
+
+def measure(name: str, workload: Workload, seconds: float) -> dict[str, Any]:
+    """Median time of forward and backward together, and the largest relative errors."""
+    torch.set_num_threads(1)
+    layer = layer_named(name, workload)
+    numbers = {k: torch.tensor(v, requires_grad=True) for k, v in workload.numbers().items()}
+    bar = torch.linspace(0.5, 1.5, workload.n, dtype=torch.float64)
+    times: list[float] = []
+    begin = time.perf_counter()
+    while not times or (time.perf_counter() - begin < seconds and len(times) < 200):
+        start = time.perf_counter()
+        x = layer(*numbers.values())
+        gradients = torch.autograd.grad(x, list(numbers.values()), bar)
+        times.append(time.perf_counter() - start)
+    found = dict(zip(numbers, gradients, strict=True))
+    return {"seconds": median(times), "calls": len(times), **_errors(workload, x, found, bar)}
+
+
+def _errors(workload: Workload, x: Any, found: dict[str, Any], bar: Any) -> dict[str, float]:
+    """Against a reference on the active rows that our own layer finds."""
+    from altdiff.torch import Linear, Separable, solve_convex
+
+    of = workload.numbers()
+    constraints: dict[str, Any] = {name: of[name] for name in ("A", "b", "G", "h")}
+    softmax = workload.kind == "softmax"
+    objective = (
+        Linear(-of["y"]) + Separable("entropy")
+        if softmax
+        else Separable("softplus", M=of["M"]) + Separable("square")
+    )
+    solution: Any = solve_convex(objective, **constraints)
+    exact, gradients = reference(workload, solution.x.numpy(), solution.z.numpy(), bar.numpy())
+    errors = [
+        np.abs(found[name].numpy() - value).max() / np.abs(value).max() for name, value in gradients.items()
+    ]
+    return {
+        "x": float(np.abs(x.detach().numpy() - exact).max() / np.abs(exact).max()),
+        "gradient": float(max(errors)),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], Workload.named(sys.argv[2]), float(sys.argv[3]))))

@@ -1,0 +1,161 @@
+"""The shapes of a batch of convex programs: the objective's numbers beside the constraints.
+
+As in `_layout` only shapes are looked at, and what one call found out serves later ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from altdiff._fields import DIMENSIONS
+from altdiff._layout import make_layout, places_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from altdiff._layout import Layout, Shape
+    from altdiff._objectives import Term
+
+_REMEMBERED = 256  # layouts; a training loop has a few
+_CONSTRAINTS = ("G", "h", "A", "b", "lb", "ub")
+
+
+@dataclass(frozen=True)
+class Number:
+    """The shape of one of the objective's numbers."""
+
+    label: str  # for errors
+    shape: Shape  # as given
+    rank: int  # dimensions of one instance's
+
+    @property
+    def lead(self) -> Shape:
+        """The batch dimensions."""
+        return self.shape[: max(0, len(self.shape) - self.rank)]
+
+
+@dataclass(frozen=True)
+class ConvexLayout:
+    """The constraints' layout, with stand-ins for P and q, and that of the objective's numbers."""
+
+    program: Layout
+    numbers: tuple[Number, ...]
+    used: tuple[Shape, ...]  # of each number, where one may stand for all rows
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many arrays each number has."""
+        return tuple(int(np.prod(number.lead, dtype=np.int64)) for number in self.numbers)
+
+    @cached_property
+    def places(self) -> tuple[NDArray[np.int64] | None, ...]:
+        """Which of a number's arrays each instance uses; None: the only one, or each its own."""
+        return tuple(places_in(self.program.batch, number.lead) for number in self.numbers)
+
+    @cached_property
+    def place_addresses(self) -> tuple[int, ...]:
+        """Where `places` lie in memory; zero for None."""
+        return tuple(0 if array is None else array.ctypes.data for array in self.places)
+
+
+# What a term is but for its numbers: class, kind, exponent, and the shapes of its fields.
+Signature = tuple[type["Term"], str, float, tuple["Shape | None", ...]]
+
+
+def signature(term: Term, shapes: Sequence[Shape | None]) -> Signature:
+    """What the layout of a term depends on."""
+    return type(term), term.kind, term.exponent, tuple(shapes)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def layout_of_terms(terms: tuple[Signature, ...], constraints: tuple[Shape | None, ...]) -> ConvexLayout:
+    """Checks the shapes of built-in terms and of G, h, A, b, lb, ub; an error names the field."""
+    n = _variables_of_terms(terms, constraints)
+    numbers: list[Number] = []
+    used: list[Shape] = []
+    for i, (kind, _, _, shapes) in enumerate(terms):
+        place = f"term {i + 1}: " if len(terms) > 1 else ""
+        fields = dict(zip(kind.DIMENSIONS, shapes, strict=True))
+        M = fields.get("M")
+        sizes = {"n": n, "k": n if M is None or len(M) < 2 else M[-2]}
+        for name, shape in fields.items():
+            if shape is None:
+                continue
+            label = f"{place}{kind.__name__}.{name}"
+            dimensions = kind.DIMENSIONS[name]
+            own = tuple(sizes[d] for d in dimensions)
+            if shape == () and name in kind.SCALARS:
+                used.append(own)
+            elif len(shape) >= len(own) and shape[len(shape) - len(own) :] == own:
+                used.append(shape)
+            else:
+                sides = ", ".join(f"{d} = {sizes[d]}" for d in dict.fromkeys(dimensions))
+                raise ValueError(
+                    f"{label} must have shape (..., {', '.join(dimensions)}) with {sides}, got {shape}"
+                )
+            numbers.append(Number(label, shape, len(dimensions)))
+    return ConvexLayout(_program(n, numbers, constraints), tuple(numbers), tuple(used))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def layout_of_function(
+    numbers: tuple[Number, ...], n: int | None, constraints: tuple[Shape | None, ...]
+) -> ConvexLayout:
+    """The same for a function of somebody's own, whose theta may have any shape."""
+    found = _variables_of_constraints(constraints) if n is None else n
+    if found is None:
+        raise ValueError("how many variables there are is not known: pass n=..., or lb=..., or a constraint")
+    for number in numbers:
+        if len(number.shape) < number.rank:
+            raise ValueError(
+                f"{number.label} must have {number.rank} dimensions or more, as ranks says, "
+                f"got shape {number.shape}"
+            )
+    shapes = tuple(number.shape for number in numbers)
+    return ConvexLayout(_program(found, numbers, constraints), numbers, shapes)
+
+
+def _program(n: int, numbers: Sequence[Number], constraints: tuple[Shape | None, ...]) -> Layout:
+    """The layout of the constraints, in which q has the batch dimensions of all numbers."""
+    leads = [number.lead for number in numbers]
+    try:
+        lead = np.broadcast_shapes(*leads)
+        return make_layout(((n, n), (*lead, n), *constraints), (True,) * len(DIMENSIONS))
+    except ValueError as error:
+        named = [(number.label, number.shape) for number in numbers]
+        named += [(name, s) for name, s in zip(_CONSTRAINTS, constraints, strict=True) if s is not None]
+        if "broadcast" not in str(error):
+            raise
+        shapes = ", ".join(f"{name} {shape}" for name, shape in named)
+        raise ValueError(f"the batch dimensions do not broadcast together: {shapes}") from None
+
+
+def _variables_of_terms(terms: tuple[Signature, ...], constraints: tuple[Shape | None, ...]) -> int:
+    """n, from the first array that tells it."""
+    rowwise: int | None = None
+    for kind, _, _, shapes in terms:
+        fields = dict(zip(kind.DIMENSIONS, shapes, strict=True))
+        for name in ("P", "q", "M"):
+            shape = fields.get(name)
+            if shape is not None and len(shape) >= len(kind.DIMENSIONS[name]):
+                return shape[-1]
+        if fields.get("M") is None:
+            found = [s[-1] for name, s in fields.items() if s and name in kind.SCALARS]
+            rowwise = found[0] if found and rowwise is None else rowwise
+    n = rowwise if rowwise is not None else _variables_of_constraints(constraints)
+    if n is None:
+        raise ValueError("how many variables there are is not known: give a weight or a bound as a vector")
+    return n
+
+
+def _variables_of_constraints(constraints: tuple[Shape | None, ...]) -> int | None:
+    for name, shape in zip(_CONSTRAINTS, constraints, strict=True):
+        if name in ("G", "A", "lb", "ub") and shape is not None and len(shape) >= len(DIMENSIONS[name]):
+            return shape[-1]
+    return None

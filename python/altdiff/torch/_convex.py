@@ -1,0 +1,199 @@
+"""`ConvexLayer` and `solve_convex`: a smooth convex program as a torch layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from altdiff._dense import COTANGENTS as DIFFERENTIABLE
+from altdiff._layer import Solved, check_policy
+from altdiff._settings import native_settings
+from altdiff.torch._convex_function import ConvexCall, call_convex
+from altdiff.torch._convex_objective import Options, bind, check_objective, parameters_of
+from altdiff.torch._dynamo import hidden
+from altdiff.torch._function import Call
+from altdiff.torch._outputs import REPORT
+from altdiff.torch._qp import Solution
+from altdiff.torch._tensors import as_double, to_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Unpack
+
+    from altdiff._settings import Settings
+    from altdiff.torch._convex_objective import Bound
+    from altdiff.torch._tensors import Argument
+
+
+class ConvexLayer(torch.nn.Module):
+    """Minimises a smooth convex f(x; theta) subject to G x <= h, A x = b, lb <= x <= ub.
+
+    `objective` is one of
+    - a built-in objective with its numbers, `Linear(q) + Separable("entropy")`; then theta is empty;
+    - its class, `ConvexLayer(Quadratic)`, or `builder(make)`: theta is what they are made from;
+    - a function f(x, *theta) of one instance that returns a scalar tensor, or a module, whose parameters get
+      gradients too;
+    - `elementwise(phi, M)`, the sum of phi((M x)_i, *theta).
+
+    `ranks`, `n` and `domain` describe a function: how many dimensions each theta has for one instance (more
+    are batch dimensions; by default there are none), how many variables there are where no constraint tells,
+    and an open interval outside which f is not defined. `warm_start=True` begins each call at the solution of
+    the one before, if that had the same shape. `on_failure` and settings are those of `QPLayer`.
+    """
+
+    def __init__(
+        self,
+        objective: Any,
+        on_failure: str = "raise",
+        *,
+        ranks: Sequence[int] | None = None,
+        n: int | None = None,
+        domain: tuple[float, float] | None = None,
+        warm_start: bool = False,
+        **settings: Unpack[Settings],
+    ) -> None:
+        super().__init__()
+        check_policy(on_failure)
+        self.objective = objective
+        self.on_failure = on_failure
+        self.warm_start = warm_start
+        self.settings = settings
+        self._options = make_options(ranks, n, domain)
+        self._last: torch.Tensor | None = None
+        self._checked: tuple[tuple[str, dict[str, Any]], Call] | None = None
+        self._call()
+        check_objective(objective, self._options)
+        for name, parameter in parameters_of(objective).items():
+            self.register_parameter(name, parameter)
+
+    @hidden
+    def forward(
+        self,
+        *theta: Any,
+        G: Argument | None = None,
+        h: Argument | None = None,
+        A: Argument | None = None,
+        b: Argument | None = None,
+        lb: Argument | None = None,
+        ub: Argument | None = None,
+        initial: Solution | torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The minimiser x. `initial` is a point, or an earlier solution, to start from."""
+        # The messages are literals because torch would not show others.
+        if torch.compiler.is_compiling():
+            torch._dynamo.skip_frame("altdiff.torch leaves convex layers to Python: drop fullgraph=True")
+        x: torch.Tensor = self._outputs(theta, (G, h, A, b, lb, ub), initial, 1)[0]
+        return x
+
+    @hidden
+    def solve(
+        self,
+        *theta: Any,
+        G: Argument | None = None,
+        h: Argument | None = None,
+        A: Argument | None = None,
+        b: Argument | None = None,
+        lb: Argument | None = None,
+        ub: Argument | None = None,
+        initial: Solution | torch.Tensor | None = None,
+    ) -> Solution:
+        """The whole solution."""
+        if torch.compiler.is_compiling():
+            torch._dynamo.skip_frame("altdiff.torch leaves convex layers to Python: drop fullgraph=True")
+        return _solution(self._outputs(theta, (G, h, A, b, lb, ub), initial, len(DIFFERENTIABLE)))
+
+    def _outputs(
+        self, theta: tuple[Any, ...], fields: tuple[Any, ...], initial: Any, count: int
+    ) -> tuple[Any, ...]:
+        soft = initial is None and self.warm_start
+        bound = bind(self.objective, theta, self._options)
+        start = self._last if soft else initial
+        outputs = _outputs(bound, self._call()._replace(outputs=count), fields, start, soft)
+        if self.warm_start and isinstance(outputs[-1], Solved):
+            self._last = outputs[0].detach()
+        return outputs
+
+    def _call(self) -> Call:
+        """What every call passes, made again when somebody has changed the settings."""
+        if self._checked is None or self._checked[0] != (self.on_failure, self.settings):
+            options: dict[str, Any] = dict(self.settings)
+            call = Call(native_settings(options), self.on_failure, options)
+            self._checked = ((self.on_failure, options), call)
+        return self._checked[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle and deepcopy take: not the core's settings, which are made again."""
+        return {**self.__dict__, "_checked": None, "_last": None}
+
+    def extra_repr(self) -> str:
+        """Objective and settings, for `print(layer)`."""
+        options: dict[str, Any] = {"on_failure": self.on_failure, **self.settings}
+        name = getattr(self.objective, "__name__", None) or repr(self.objective)
+        shown = [] if isinstance(self.objective, torch.nn.Module) else [name]
+        return ", ".join([*shown, *(f"{name}={value!r}" for name, value in options.items())])
+
+
+@hidden
+def solve_convex(
+    objective: Any,
+    *theta: Any,
+    G: Argument | None = None,
+    h: Argument | None = None,
+    A: Argument | None = None,
+    b: Argument | None = None,
+    lb: Argument | None = None,
+    ub: Argument | None = None,
+    initial: Solution | torch.Tensor | None = None,
+    on_failure: str = "raise",
+    ranks: Sequence[int] | None = None,
+    n: int | None = None,
+    domain: tuple[float, float] | None = None,
+    **settings: Unpack[Settings],
+) -> Solution:
+    """What `ConvexLayer(objective, ...).solve(*theta, ...)` returns."""
+    if torch.compiler.is_compiling():
+        torch._dynamo.skip_frame("altdiff.torch leaves convex layers to Python: drop fullgraph=True")
+    check_policy(on_failure)
+    options = make_options(ranks, n, domain)
+    check_objective(objective, options)
+    call = Call(native_settings(settings), on_failure, settings, len(DIFFERENTIABLE))
+    return _solution(_outputs(bind(objective, theta, options), call, (G, h, A, b, lb, ub), initial))
+
+
+def make_options(ranks: Sequence[int] | None, n: int | None, domain: tuple[float, float] | None) -> Options:
+    """The options, checked."""
+    if ranks is not None and not all(isinstance(rank, int) and rank >= 0 for rank in ranks):
+        raise ValueError(f"ranks must be integers, not negative, one for each theta, got {ranks!r}")
+    if n is not None and (not isinstance(n, int) or n < 1):
+        raise ValueError(f"n must be a positive integer, got {n!r}")
+    if domain is not None and not (len(domain) == 2 and float(domain[0]) < float(domain[1])):
+        raise ValueError(f"domain must be an interval (low, high) with low < high, got {domain!r}")
+    return Options(
+        None if ranks is None else tuple(ranks),
+        n,
+        None if domain is None else (float(domain[0]), float(domain[1])),
+    )
+
+
+def _outputs(
+    bound: Bound, call: Call, fields: tuple[Any, ...], initial: Any, soft: bool = False
+) -> tuple[Any, ...]:
+    start = None if initial is None else _start(initial)
+    return call_convex(ConvexCall(bound, call, start, soft), fields)
+
+
+def _start(initial: Any) -> Any:
+    x = initial.x if hasattr(initial, "x") else initial
+    if not isinstance(x, (torch.Tensor, np.ndarray)):
+        raise TypeError(f"initial must be a Solution, or a tensor with x, got {type(initial).__name__}")
+    return as_double("initial", x).detach().numpy()
+
+
+def _solution(outputs: tuple[Any, ...]) -> Solution:
+    *differentiable, report = outputs
+    if isinstance(report, Solved):
+        report = {name: to_tensor(report.report[name]) for name in REPORT}
+    return Solution(*differentiable, **report)

@@ -1,0 +1,349 @@
+#include "engines/dual_newton.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "linalg/dense.hpp"
+#include "linalg/norms.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double armijo = 1e-4;
+constexpr double rounding_of_dual = 1e-14;  // relative to its parts
+constexpr double exact = 4e-15;             // violation of the constraints that a step could hardly lower
+constexpr double good = 1e-4;               // and one that may be the rounding of the multipliers
+constexpr double few_digits = 1e-10;
+constexpr double last_digits = 1e-14;
+constexpr double roughly = 1e-2;  // and one that is enough on the way to another temperature
+constexpr int most_steps_at_once = 15;
+constexpr int most_steps_here = 60;
+constexpr int most_steps_cooling = 12;
+constexpr int most_coolings = 100;
+constexpr double fastest = 8;      // fall of the temperature at a time
+constexpr double slowest = 1.005;  // below this it leads nowhere
+constexpr int most_halvings = 30;
+constexpr int most_changes = 12;  // of the set within a step
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+DualNewton::DualNewton(Index n, Index m, Index p)
+    : x(n), y(p), z(m), z_box(n), D(n), side(n), n_(n), m_(m), p_(p) {
+  const Index k = m + p;
+  const Index stride = padded(k);
+  C_.resize(stride, n + 1);  // the last column is only room
+  scaled_.resize(stride, n + 1);
+  M_.resize(stride, k + 1);
+  factor_.resize(stride, k + 1);
+  for (Vector* v : {&weight_, &offset_, &lower_, &upper_, &pull_, &root_}) v->resize(n);
+  step_.resize(k);
+  right_.resize(k);
+  kept_.resize(k);
+  held_.resize(at(k));
+  rows.reserve(at(k));
+  set_.reserve(at(k));
+  next_y_.resize(p);
+  next_z_.resize(m);
+  for (Trial* trial : {&here_, &there_}) {
+    trial->x.resize(n);
+    trial->slope.resize(n);
+    trial->Ax.resize(p);
+    trial->Gx.resize(m);
+  }
+}
+
+void DualNewton::load(const SeparableProgram& program) {
+  program_ = &program;
+  const MatricesView& data = program.constraints.matrices;
+  const VectorsView vectors = program.constraints.vectors();
+  const Index stride = C_.rows();
+  if (p_ > 0) small_transpose(data.A, n_, n_, p_, C_.data(), stride);
+  if (m_ > 0) small_transpose(data.G, n_, n_, m_, C_.data() + p_, stride);
+  offset_.setZero();
+  set_temperature(1);
+  if (program.offset != nullptr) offset_ = Eigen::Map<const Vector>(program.offset, n_);
+  lower_.setConstant(-infinity);
+  upper_.setConstant(infinity);
+  if (vectors.lb.size() > 0) lower_ = vectors.lb;
+  if (vectors.ub.size() > 0) upper_ = vectors.ub;
+}
+
+bool DualNewton::run(const SeparableProgram& program, const VectorView& first_y, const VectorView& first_z) {
+  load(program);
+  steps = 0;
+  y = first_y;
+  z = first_z.cwiseMax(0.0);
+  evaluate(y, z, here_);
+  if (!climb(exact, most_steps_at_once) && !cool()) return false;
+  finish();
+  return true;
+}
+
+void DualNewton::set_temperature(double temperature) {
+  temperature_ = temperature;
+  weight_.setConstant(temperature);
+  if (program_->weight != nullptr) weight_ = temperature * Eigen::Map<const Vector>(program_->weight, n_);
+}
+
+/// From a temperature at which all is smooth down to one.
+bool DualNewton::cool() {
+  set_temperature(1);
+  double temperature = 1;
+  for (Index j = 0; j < n_; ++j) temperature = std::max(temperature, std::abs(program_->q[j]) / weight_[j]);
+  set_temperature(temperature);
+  y.setZero();
+  z.setZero();
+  evaluate(y, z, here_);
+  if (!climb(roughly, most_steps_here)) return false;
+  double factor = fastest;
+  for (int tries = 0; temperature > 1 && tries < most_coolings; ++tries) {
+    known_y_ = y;
+    known_z_ = z;
+    if (!foresee()) return false;
+    const double next = std::max(1.0, temperature / factor);
+    set_temperature(next);
+    y = known_y_ + (next - temperature) * drift_y_;
+    z = (known_z_ + (next - temperature) * drift_z_).cwiseMax(0.0);
+    evaluate(y, z, here_);
+    evaluate(known_y_, known_z_, there_);
+    if (!(here_.value >= there_.value)) {  // a prediction by nearly dependent rows may be anything
+      y = known_y_;
+      z = known_z_;
+      std::swap(here_, there_);
+    }
+    if (climb(next > 1 ? roughly : exact, most_steps_cooling)) {
+      temperature = next;
+      factor = std::min(fastest, factor * factor);
+    } else {
+      if (factor < slowest) return false;
+      factor = std::sqrt(factor);
+      y = known_y_;
+      z = known_z_;
+      set_temperature(temperature);
+      evaluate(y, z, here_);
+    }
+  }
+  return temperature == 1;
+}
+
+/// How the multipliers change with the temperature: M dlambda = -C_S D (w phi'(x)) on the rows that hold.
+/// (N8)
+bool DualNewton::foresee() {
+  hold_active_rows();
+  set_curvature();
+  form_M();
+  drift_y_.setZero(p_);
+  drift_z_.setZero(m_);
+  for (Index j = 0; j < n_; ++j) pull_[j] = D[j] > 0 ? -D[j] * first_[j] * weight_[j] / temperature_ : 0;
+  for (Index i = 0; i < count(); ++i) {
+    right_[i] = 0;
+    for (Index j = 0; j < n_; ++j) right_[i] += C_(rows[at(i)], j) * pull_[j];
+  }
+  std::fill_n(held_.begin(), rows.size(), std::uint8_t{1});
+  if (!solve_with_M()) return false;
+  for (Index i = 0; i < count(); ++i)
+    (rows[at(i)] < p_ ? drift_y_[rows[at(i)]] : drift_z_[rows[at(i)] - p_]) = step_[i];
+  return true;
+}
+
+/// (N4), and the dual there.
+void DualNewton::evaluate(const Vector& y_at, const Vector& z_at, Trial& trial) {
+  const MatricesView& data = program_->constraints.matrices;
+  const VectorsView vectors = program_->constraints.vectors();
+  pull_ = program_->q;
+  multiply(Op::None, Op::None, 1, data.A_rows(), y_at, 1, pull_);
+  multiply(Op::None, Op::None, 1, data.G_rows(), z_at, 1, pull_);
+  trial.slope = -pull_.cwiseQuotient(weight_);
+  program_->phi.inverse(trial.slope.array(), t_);
+  trial.x = (offset_ + t_.matrix()).cwiseMax(lower_).cwiseMin(upper_);  // (N4)
+  t_ = (trial.x - offset_).array();
+  program_->phi.evaluate(t_, value_, first_, second_);
+  value_ *= weight_.array();
+  const double linear = pull_.dot(trial.x);
+  const double limits = y_at.dot(vectors.b) + limit_product(z_at, vectors.h);
+  trial.value = value_.sum() + linear - limits;
+  trial.size = value_.abs().sum() + pull_.cwiseProduct(trial.x).cwiseAbs().sum() + std::abs(limits);
+  trial.Ax = -vectors.b;
+  trial.Gx = -vectors.h;
+  multiply(Op::Transpose, Op::None, 1, data.A_rows(), trial.x, 1, trial.Ax);
+  multiply(Op::Transpose, Op::None, 1, data.G_rows(), trial.x, 1, trial.Gx);
+}
+
+/// z'h, where a row without a limit has no multiplier.
+double DualNewton::limit_product(const Vector& multipliers, const VectorView& limits) {
+  double sum = 0;
+  for (Index i = 0; i < limits.size(); ++i)
+    if (multipliers[i] > 0) sum += multipliers[i] * limits[i];
+  return sum;
+}
+
+/// How far the constraints, and rows with a multiplier, are from holding; relative as (R1).
+double DualNewton::violation(const Trial& trial) const {
+  const VectorsView vectors = program_->constraints.vectors();
+  double worst = norm(trial.Ax);
+  double scale = std::max({1.0, norm(vectors.b), norm(trial.x)});
+  for (Index i = 0; i < m_; ++i) {
+    const double value = trial.Gx[i];
+    if (z[i] > 0 || value > 0 || std::isnan(value)) worst = std::max(std::abs(value), worst);
+    if (std::isfinite(value)) scale = std::max(scale, std::abs(value + vectors.h[i]));
+  }
+  return worst / scale;
+}
+
+/// Rows that hold, or should.
+void DualNewton::choose_rows() {
+  rows.clear();
+  for (Index i = 0; i < p_; ++i) rows.push_back(i);
+  for (Index i = 0; i < m_; ++i)
+    if (z[i] > 0 || here_.Gx[i] > 0) rows.push_back(p_ + i);
+}
+
+void DualNewton::set_curvature() {
+  t_ = (here_.x - offset_).array();
+  program_->phi.evaluate(t_, value_, first_, second_);
+  for (Index j = 0; j < n_; ++j) {
+    const bool inside = here_.x[j] > lower_[j] && here_.x[j] < upper_[j];
+    D[j] = inside ? 1 / (weight_[j] * second_[j]) : 0;
+    root_[j] = std::sqrt(D[j]);
+  }
+}
+
+/// M on `rows`.                                                                                         (N5)
+void DualNewton::form_M() {
+  const Index k = count();
+  for (Index j = 0; j < n_; ++j) {
+    const double* source = C_.data() + j * C_.rows();
+    double* target = scaled_.data() + j * scaled_.rows();
+    for (Index i = 0; i < k; ++i) target[i] = source[rows[at(i)]] * root_[j];
+  }
+  gram(1, scaled_.topRows(k).leftCols(n_), 0, M_.topRows(k).leftCols(k), 1);
+  symmetrise(M_.topRows(k).leftCols(k));
+}
+
+/// The multipliers of the rows in the set change so that these rows hold; those of the others vanish.
+bool DualNewton::solve_on_set() {
+  set_.clear();
+  for (Index i = 0; i < count(); ++i)
+    if (held_[at(i)] != 0) set_.push_back(i);
+  const auto s = static_cast<Index>(set_.size());
+  for (Index i = 0; i < count(); ++i) step_[i] = held_[at(i)] != 0 ? 0 : -multiplier(rows[at(i)]);
+  for (Index a = 0; a < s; ++a) {
+    const Index i = set_[at(a)];
+    double value = row_value(here_, rows[at(i)]);
+    for (Index j = 0; j < count(); ++j)
+      if (step_[j] != 0) value -= M_(i, j) * step_[j];
+    right_[a] = value;
+  }
+  return solve_with_M();
+}
+
+/// On the set, from `right_` to `step_`.
+bool DualNewton::solve_with_M() {
+  set_.clear();
+  for (Index i = 0; i < count(); ++i)
+    if (held_[at(i)] != 0) set_.push_back(i);
+  const auto s = static_cast<Index>(set_.size());
+  kept_.head(s) = right_.head(s);
+  double more = 1e-15;
+  for (int attempt = 0; attempt < 6; ++attempt, more *= 100) {
+    for (Index b = 0; b < s; ++b) {
+      const double* column = M_.data() + set_[at(b)] * M_.rows();
+      for (Index a = b; a < s; ++a) factor_(a, b) = column[set_[at(a)]];
+      factor_(b, b) *= 1 + more;
+    }
+    if (s > 0 && !partial_cholesky(factor_.topLeftCorner(s, s), 1)) continue;
+    right_.head(s) = kept_.head(s);
+    triangular_solve(Op::None, factor_.topLeftCorner(s, s), right_.head(s));
+    triangular_solve(Op::Transpose, factor_.topLeftCorner(s, s), right_.head(s));
+    for (Index a = 0; a < s; ++a) step_[set_[at(a)]] = right_[a];
+    return right_.head(s).allFinite();
+  }
+  return false;
+}
+
+/// Rows whose multiplier would be negative leave, rows that would be violated enter.
+bool DualNewton::change_set() {
+  bool changed = false;
+  for (Index i = 0; i < count(); ++i) {
+    const Index row = rows[at(i)];
+    if (row < p_) continue;
+    if (held_[at(i)] != 0) {
+      if (z[row - p_] + step_[i] >= 0) continue;
+      held_[at(i)] = 0;
+    } else {
+      const double value = row_value(here_, row) - M_.col(i).head(count()).dot(step_.head(count()));
+      if (value <= 0) continue;
+      held_[at(i)] = 1;
+    }
+    changed = true;
+  }
+  return changed;
+}
+
+bool DualNewton::find_step() {
+  choose_rows();
+  set_curvature();
+  form_M();
+  std::fill_n(held_.begin(), rows.size(), std::uint8_t{1});
+  for (int change = 0; change < most_changes; ++change) {
+    if (!solve_on_set()) return false;
+    if (!change_set()) break;
+  }
+  // Where the set did not settle, no multiplier may fall below zero all the same.
+  for (Index i = 0; i < count(); ++i)
+    if (rows[at(i)] >= p_) step_[i] = std::max(step_[i], -multiplier(rows[at(i)]));
+  return true;
+}
+
+/// A violation that the last digits of the multipliers may cause.
+double DualNewton::of_rounding() const {
+  const double size = norm(program_->q) + norm(y) + norm(z);
+  return std::min(good, few_digits + last_digits * size / weight_.minCoeff());
+}
+
+bool DualNewton::climb(double accuracy, int most_steps) {
+  double last = infinity;
+  for (int taken = 0;; ++taken, ++steps) {
+    const double error = violation(here_);
+    if (error <= accuracy || (error <= of_rounding() && error >= 0.5 * last)) return true;
+    if (taken >= most_steps || !std::isfinite(here_.value)) return false;
+    last = error;
+    if (!find_step()) return false;
+    double slope = 0;
+    for (Index i = 0; i < count(); ++i) slope += step_[i] * row_value(here_, rows[at(i)]);
+    if (!(slope >= 0) || !search(slope)) return error <= of_rounding();
+  }
+}
+
+/// Goes along the step, as far as the dual rises.
+bool DualNewton::search(double slope) {
+  const double noise = rounding_of_dual * here_.size;
+  double length = 1;
+  for (int halvings = 0; halvings < most_halvings; ++halvings) {
+    next_y_ = y;
+    next_z_ = z;
+    for (Index i = 0; i < count(); ++i) {
+      const Index row = rows[at(i)];
+      if (row < p_)
+        next_y_[row] += length * step_[i];
+      else
+        next_z_[row - p_] = std::max(0.0, next_z_[row - p_] + length * step_[i]);
+    }
+    evaluate(next_y_, next_z_, there_);
+    if (there_.value >= here_.value + armijo * length * slope - noise) {
+      y.swap(next_y_);
+      z.swap(next_z_);
+      std::swap(here_, there_);
+      return true;
+    }
+    length *= 0.5;
+  }
+  return false;
+}
+
+}  // namespace altdiff::detail

@@ -1,0 +1,82 @@
+#pragma once
+
+#include "linalg/products.hpp"
+#include "objectives/phi.hpp"
+
+namespace altdiff::detail {
+
+/// One term of one instance, with its fields where they lie in memory; null: absent.
+class InstanceTerm {
+ public:
+  InstanceTerm(const Term& term, Index instance, Index n);
+
+  /// What evaluations write to, again and again.
+  struct Workspace {
+    Vector t{}, wide{};
+    Eigen::ArrayXd value{}, first{}, second{};
+    DenseMatrix scaled{}, product{};
+  };
+
+  /// Whether the numbers make sense: finite, and no negative weight.
+  [[nodiscard]] bool valid() const;
+
+  /// Adds grad f, and the Hessian unless it is null (n x n); returns f, not finite outside the domain.
+  double add(const double* x, double* gradient, double* hessian, Workspace& w) const;
+
+  /// The largest share of the step d that stays clearly inside the domain, at most `longest`.
+  [[nodiscard]] double largest_step(const Vector& x, const Vector& d, double longest, Workspace& w) const;
+
+  /// Whether a row of M x - o is so close to the end of the domain that rounding hides how close.
+  [[nodiscard]] bool hidden_by_rounding(const Vector& x) const;
+
+  /// Rows that say that t is inside the domain by delta, the last variable.
+  [[nodiscard]] Index domain_rows() const;
+  /// Writes them from row `first` on; returns the row behind the last.
+  Index add_domain(Index first, DenseMatrix& G, Vector& h) const;
+
+  /// Adds d(grad f)/dtheta along `dot`, the change of this term's fields.
+  void add_cross(const double* x, const InstanceTerm& dot, double* gradient, Workspace& w) const;
+
+  /// Adds to the gradients of the fields: that of u'grad f + objective_bar f.
+  struct Target {
+    double* P = nullptr;
+    double* q = nullptr;
+    double* weight = nullptr;
+    double* map = nullptr;
+    double* offset = nullptr;
+  };
+  void pull_back(const double* x, const double* u, double objective_bar, const Target& target,
+                 Workspace& w) const;
+
+  [[nodiscard]] bool quadratic() const { return phi_.kind == TermKind::Quadratic; }
+  [[nodiscard]] bool diagonal() const;  ///< its Hessian is
+  [[nodiscard]] const Phi& phi() const { return phi_; }
+  [[nodiscard]] const double* q() const { return q_; }
+  [[nodiscard]] const double* weight() const { return weight_; }
+  [[nodiscard]] const double* map() const { return map_; }
+  [[nodiscard]] const double* offset() const { return offset_; }
+
+ private:
+  using Rows = Eigen::Map<const DenseMatrix>;  // one column a row of the user's matrix
+
+  [[nodiscard]] Rows M() const { return {map_, n_, rows_}; }
+  [[nodiscard]] double weight(Index i) const { return weight_ == nullptr ? 1 : weight_[i]; }
+  void set_t(const double* x, Vector& t) const;               ///< t = M x - o
+  void set_direction(const double* d, Vector& a) const;       ///< a = M d
+  double differentiate(const double* x, Workspace& w) const;  ///< weighted first and second derivatives; f
+  void add_hessian(double* hessian, Workspace& w) const;
+  double add_quadratic(const double* x, double* gradient, double* hessian, Workspace& w) const;
+  void add_quadratic_cross(const double* x, const InstanceTerm& dot, double* gradient) const;
+  void pull_back_quadratic(const double* x, const double* u, double objective_bar,
+                           const Target& target) const;
+
+  Phi phi_;
+  Index n_, rows_;
+  const double* P_;
+  const double* q_;
+  const double* weight_;
+  const double* map_;
+  const double* offset_;
+};
+
+}  // namespace altdiff::detail

@@ -1,0 +1,73 @@
+#include "smooth/evaluator.hpp"
+
+#include <algorithm>
+
+#include "linalg/parallel_for.hpp"
+#include "linalg/threads.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+constexpr Index most_chunks = 32;  // pieces of work, each with memory of its own
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+}  // namespace
+
+Evaluator::Evaluator(const SmoothProgram& program, int num_threads)
+    : program_(program),
+      num_threads_(num_threads),
+      n_(program.constraints.n),
+      workspaces_(at(std::min(most_chunks, program.constraints.size))) {
+  terms_.resize(at(program.constraints.size));
+  for (Index i = 0; i < program.constraints.size; ++i)
+    for (const Term& term : program.terms) terms_[at(i)].emplace_back(term, i, n_);
+}
+
+void Evaluator::operator()(const std::vector<Index>& instances, const DenseMatrix& X, const Target& target) {
+  const auto count = static_cast<Index>(instances.size());
+  const auto chunks = std::min(count, static_cast<Index>(workspaces_.size()));
+  parallel_for(chunks, threads_for(num_threads_, count * n_ * n_), [&](Index chunk) {
+    for (Index k = chunk; k < count; k += chunks) {
+      const Index i = instances[at(k)];
+      double* gradient = target.gradient.data() + i * n_;
+      double* hessian = target.hessians + i * n_ * n_;
+      std::fill_n(gradient, n_, 0.0);
+      std::fill_n(hessian, n_ * n_, 0.0);
+      double value = 0;
+      for (const InstanceTerm& term : terms_[at(i)])
+        value += term.add(X.data() + i * n_, gradient, hessian, workspaces_[at(chunk)]);
+      target.value[i] = value;
+    }
+  });
+  if (program_.evaluate && count > 0) ask(instances, X, target);
+}
+
+void Evaluator::ask(const std::vector<Index>& instances, const DenseMatrix& X, const Target& target) {
+  const auto count = static_cast<Index>(instances.size());
+  const Index entries = program_.elementwise ? n_ : n_ * n_;
+  points_ = X(Eigen::all, instances);
+  gradients_.setZero(n_, count);
+  values_.setZero(count);
+  hessians_.assign(at(count * entries), 0.0);
+  program_.evaluate({.count = count,
+                     .instances = instances.data(),
+                     .x = points_.data(),
+                     .value = values_.data(),
+                     .gradient = gradients_.data(),
+                     .hessian = hessians_.data()});
+  for (Index k = 0; k < count; ++k) {
+    const Index i = instances[at(k)];
+    target.value[i] += values_[k];
+    target.gradient.col(i) += gradients_.col(k);
+    Eigen::Map<DenseMatrix> H(target.hessians + i * n_ * n_, n_, n_);
+    const double* own = hessians_.data() + k * entries;
+    if (program_.elementwise) {
+      H.diagonal() += Eigen::Map<const Vector>(own, n_);
+    } else {
+      const Eigen::Map<const DenseMatrix> given(own, n_, n_);
+      H += 0.5 * given;  // only the symmetric part counts
+      H += 0.5 * given.transpose();
+    }
+  }
+}
+
+}  // namespace altdiff::detail

@@ -1,0 +1,123 @@
+#include "smooth/first_point.hpp"
+
+#include <algorithm>
+#include <altdiff/solve.hpp>
+#include <cmath>
+#include <limits>
+
+#include "batch/grouping.hpp"
+#include "problem/checks.hpp"
+#include "solve_one.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double epsilon = 1e-3;
+constexpr double inside_enough = 1e-9;  // delta that counts as inside
+
+/// By the domains and bounds of single variables.
+Vector by_variables(const std::vector<InstanceTerm>& terms, const Instance& instance) {
+  const Index n = instance.matrices.n;
+  const VectorsView data = instance.vectors();
+  Vector lower = Vector::Constant(n, -infinity);
+  Vector upper = Vector::Constant(n, infinity);
+  if (data.lb.size() > 0) lower = data.lb;
+  if (data.ub.size() > 0) upper = data.ub;
+  Vector x = Vector::Zero(n);
+  for (const InstanceTerm& term : terms) {
+    if (term.quadratic() || term.map() != nullptr) continue;
+    for (Index j = 0; j < n; ++j) {
+      const double offset = term.offset() != nullptr ? term.offset()[j] : 0;
+      lower[j] = std::max(lower[j], offset + term.phi().lower());
+      upper[j] = std::min(upper[j], offset + term.phi().upper());
+      if (std::isfinite(term.phi().lower())) x[j] = offset + term.phi().inside();
+    }
+  }
+  for (Index j = 0; j < n; ++j) {
+    if (x[j] > lower[j] && x[j] < upper[j]) continue;
+    const bool both = std::isfinite(lower[j]) && std::isfinite(upper[j]);
+    if (both) {
+      x[j] = 0.5 * (lower[j] + upper[j]);
+    } else {
+      x[j] = x[j] <= lower[j] ? lower[j] + 1 : upper[j] - 1;
+    }
+  }
+  return x;
+}
+
+bool inside(const std::vector<InstanceTerm>& terms, const Vector& x) {
+  InstanceTerm::Workspace workspace;
+  Vector gradient = Vector::Zero(x.size());
+  return std::ranges::all_of(terms, [&](const InstanceTerm& term) {
+    return std::isfinite(term.add(x.data(), gradient.data(), nullptr, workspace)) && gradient.allFinite();
+  });
+}
+
+/// (N7), with delta as the last variable.
+QuadraticProgram<DenseMatrix> widest(const std::vector<InstanceTerm>& terms, const Instance& instance,
+                                     const Vector& x) {
+  const Index n = x.size();
+  const QuadraticProgram<DenseMatrix> user = normalised(program_of(instance));
+  Index rows = 0;
+  for (const InstanceTerm& term : terms) rows += term.domain_rows();
+  QuadraticProgram<DenseMatrix> qp;
+  qp.P = epsilon * DenseMatrix::Identity(n + 1, n + 1);
+  qp.q = Vector::Constant(n + 1, -1);
+  qp.q.head(n) = -epsilon * x;
+  qp.A = DenseMatrix::Zero(user.p(), n + 1);
+  qp.A.leftCols(n) = user.A;
+  qp.b = user.b;
+  qp.G = DenseMatrix::Zero(user.m() + rows, n + 1);
+  qp.h = Vector::Zero(user.m() + rows);
+  qp.G.topLeftCorner(user.m(), n) = user.G;
+  qp.h.head(user.m()) = user.h;
+  Index first = user.m();
+  for (const InstanceTerm& term : terms) first = term.add_domain(first, qp.G, qp.h);
+  qp.lb = Vector::Constant(n + 1, -infinity);
+  qp.ub = Vector::Constant(n + 1, infinity);
+  qp.lb.head(n) = user.lb;
+  qp.ub.head(n) = user.ub;
+  qp.ub[n] = 1;
+  return qp;
+}
+
+Settings plain(const Settings& settings) {
+  Settings rest;
+  rest.time_limit = settings.time_limit;
+  rest.poll = settings.poll;
+  return rest;
+}
+
+/// Those of the user's constraints; the domain's rows have none of their own to go to.
+Point multipliers_of(const Point& found, const Instance& instance) {
+  return {
+      .y = found.y, .z = found.z.head(instance.matrices.m), .z_box = found.z_box.head(instance.matrices.n)};
+}
+
+}  // namespace
+
+Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& instance, const Settings& settings,
+                   Point& proof) {
+  Vector x = by_variables(terms, instance);
+  if (inside(terms, x)) return x;
+  const Index n = x.size();
+  const auto found = solve_one(widest(terms, instance, x), plain(settings), {});
+  if (found.status == Status::Solved && found.x[n] > inside_enough && inside(terms, found.x.head(n)))
+    return found.x.head(n);
+  proof = multipliers_of(found, instance);
+  return {};
+}
+
+bool outside_domain(const std::vector<InstanceTerm>& terms, const Instance& instance,
+                    const Settings& settings, Point& proof) {
+  if (std::ranges::none_of(terms, [](const InstanceTerm& term) { return term.domain_rows() > 0; }))
+    return false;
+  const auto found = solve_one(widest(terms, instance, by_variables(terms, instance)), plain(settings), {});
+  proof = multipliers_of(found, instance);
+  return found.status == Status::PrimalInfeasible ||
+         (found.status == Status::Solved && found.x[instance.matrices.n] < -inside_enough);
+}
+
+}  // namespace altdiff::detail

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <chrono>
+
+#include "engines/active_set/engine.hpp"
+#include "engines/dual_newton.hpp"
+#include "problem/residuals.hpp"
+#include "smooth/equivalent.hpp"
+#include "smooth/evaluator.hpp"
+
+namespace altdiff::detail {
+
+/// Newton's method for (N1), all instances side by side. A step solves the quadratic program of (N2) at the
+/// iterate, is cut to stay inside the domain of f, and then until the merit function falls enough:
+///
+///     d = argmin of (N2) - x,   merit = f + nu (|A x - b|_1 + |(G x - h)+|_1 + |bounds|_1)             (N3)
+///
+/// Every instance is a small machine that asks for f at its trial point and is told; those that wait are
+/// answered together.
+class Newton {
+ public:
+  Newton(const SmoothProgram& program, const Settings& settings, const PointBlock& initial,
+         std::shared_ptr<EquivalentProgram> equivalent, Evaluator& evaluator);
+
+  /// Runs the instances in `wanted` from the columns of `start`; sets everything public.
+  void run(const std::vector<Index>& wanted, const DenseMatrix& start);
+
+  PointBlock point;  ///< the last iterate; where there is no solution, the proof of that
+  std::vector<Status> status;
+  std::vector<std::int64_t> steps;
+  Vector value;
+  std::vector<Residuals> residuals;
+  /// Where all Hessians are diagonal: the quadratic programs at the solutions, with their derivatives, become
+  /// `last`. False if that does not serve.
+  [[nodiscard]] bool differentiate_diagonally();
+
+  BatchSolution last{};                 ///< of the quadratic programs of the last round,
+  std::vector<Index> last_instances{};  ///< of these instances
+
+ private:
+  enum class State : std::uint8_t { Done, First, Trial, Stepping };
+  struct Progress {
+    State state = State::Done;
+    double value = 0, violation = 0;  // f and the constraints at x
+    double nu = 0, slope = 0, noise = 0;
+    double length = 1;      // of the step that is tried
+    double sigma = 0;       // on the diagonal of the Hessian where the quadratic program has no end
+    double best = 0;        // residual so far
+    bool descended = true;  // the last step was clearly downhill
+    int idle = 0, halvings = 0;
+  };
+
+  [[nodiscard]] std::vector<Index> in_state(const std::vector<Index>& among, State a, State b) const;
+  void judge(Index i, Products& products);
+  void reject(Index i);
+  void accept(Index i, const Residuals& now);
+  [[nodiscard]] bool unchanged_hessian(Index i) const;
+  void step(const std::vector<Index>& instances);
+  [[nodiscard]] bool step_diagonally(const std::vector<Index>& instances, bool derivatives);
+  void use_step(Index i, Index k, const BatchSolution& solved);
+  /// Those of column k.
+  void take_multipliers(Index i, Index k, const PointBlock& solved);
+  void lean(Index i, const Vector& ray);
+  void end(Index i, Status why);
+  [[nodiscard]] double violation(Index i, const Products& products) const;
+  [[nodiscard]] double seconds_left() const;
+
+  const SmoothProgram& program_;
+  const Settings& settings_;
+  const PointBlock& initial_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::shared_ptr<EquivalentProgram> equivalent_;
+  Evaluator& evaluate_;
+  Index n_, m_, p_, size_;
+  DenseMatrix trial_, d_, gradient_, diagonal_;
+  Vector trial_value_;
+  std::vector<Progress> progress_;
+  std::vector<Products> products_;
+  bool all_diagonal_;  // the Hessians
+  std::vector<DualNewton> engines_{};
+};
+
+}  // namespace altdiff::detail

@@ -1,0 +1,191 @@
+#include <algorithm>
+#include <altdiff/smooth.hpp>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "batch/grouping.hpp"
+#include "batch/linearisation.hpp"
+#include "linalg/dense.hpp"
+#include "linalg/threads.hpp"
+#include "problem/checks.hpp"
+#include "smooth/first_point.hpp"
+#include "smooth/newton.hpp"
+#include "smooth/separable.hpp"
+
+namespace altdiff {
+
+namespace {
+
+using namespace detail;
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double of_derivatives = 1e-7;  // residuals of the quadratic programs at the solutions
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+void check_terms(const SmoothProgram& program) {
+  const Index n = program.constraints.n;
+  require(program.evaluate || !program.terms.empty(), "the objective has no terms");
+  for (const Term& term : program.terms) {
+    const bool mapped = term.map.data != nullptr;
+    require(term.kind == TermKind::Quadratic || mapped || term.rows == n,
+            "a term without a map must have n = ", n, " rows, got ", term.rows);
+    require(term.kind != TermKind::Power || term.power >= 2, "power must be at least 2, got ", term.power);
+  }
+}
+
+/// A batch on its way: the dual method where f is separable, Newton's for the rest.
+class SmoothSolver {
+ public:
+  SmoothSolver(const SmoothProgram& program, const Settings& settings, const PointBlock& initial)
+      : program_(program),
+        settings_(settings),
+        initial_(initial),
+        size_(program.constraints.size),
+        equivalent_(std::make_shared<EquivalentProgram>(program.constraints)),
+        evaluator_(program, settings.num_threads),
+        separable_(program, evaluator_, settings) {}
+
+  SmoothSolution run() {
+    const ScopedBlasThreads blas_threads(size_ == 1 ? program_.constraints.n : 0, settings_.num_threads);
+    std::vector<Index> left;
+    for (Index i = 0; i < size_; ++i)
+      if (valid(i)) left.push_back(i);
+    left = separable_.run(left, initial_);
+    if (left.empty()) return without_newton();
+    Settings rest = settings_;
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    rest.time_limit = std::max(settings_.time_limit - elapsed.count(), 0.0);
+    Newton newton(program_, rest, initial_, equivalent_, evaluator_);
+    DenseMatrix start = DenseMatrix::Zero(program_.constraints.n, size_);
+    std::erase_if(left, [&](Index i) { return !find_start(i, newton, start); });
+    newton.run(left, start);
+    for (const Index i : left) look_for_reason(i, newton);
+    return conclude(newton);
+  }
+
+ private:
+  [[nodiscard]] bool valid(Index i) const {
+    const Instance instance = instance_of(equivalent_->program, i);
+    const MatricesView& data = instance.matrices;
+    return valid_vectors(instance) && (data.m == 0 || all_finite(data.G, data.m * data.n)) &&
+           (data.p == 0 || all_finite(data.A, data.p * data.n)) &&
+           std::ranges::all_of(evaluator_.terms(i), [](const InstanceTerm& term) { return term.valid(); });
+  }
+
+  /// The user's, or one inside the domain; false if there is none.
+  bool find_start(Index i, Newton& newton, DenseMatrix& start) const {
+    const auto& terms = evaluator_.terms(i);
+    if (initial_.x.size() > 0 && initial_.x.col(i).allFinite()) {
+      start.col(i) = initial_.x.col(i);
+      InstanceTerm::Workspace workspace;
+      Vector gradient(start.rows());
+      const auto inside = [&](const InstanceTerm& term) {
+        (void)term.add(initial_.x.data() + i * start.rows(), gradient.data(), nullptr, workspace);
+        return gradient.allFinite();
+      };
+      gradient.setZero();
+      if (std::ranges::all_of(terms, inside)) return true;
+    }
+    Point proof;
+    const Vector x = first_point(terms, instance_of(equivalent_->program, i), settings_, proof);
+    if (x.size() > 0 || start.rows() == 0) {
+      start.col(i) = x;
+      return true;
+    }
+    declare_infeasible(i, proof, newton);
+    return false;
+  }
+
+  /// A method that found no point may have had none to find.
+  void look_for_reason(Index i, Newton& newton) const {
+    const bool failed =
+        newton.status[at(i)] == Status::NumericalError || newton.status[at(i)] == Status::MaxIterations;
+    if (!failed || newton.residuals[at(i)].primal <= settings_.tolerance) return;
+    Point proof;
+    if (outside_domain(evaluator_.terms(i), instance_of(equivalent_->program, i), settings_, proof))
+      declare_infeasible(i, proof, newton);
+  }
+
+  static void declare_infeasible(Index i, const Point& proof, Newton& newton) {
+    newton.status[at(i)] = Status::PrimalInfeasible;
+    newton.value[i] = infinity;
+    newton.point.x.col(i).setConstant(nan);
+    newton.point.y.col(i) = proof.y;
+    newton.point.z.col(i) = proof.z;
+    newton.point.z_box.col(i) = proof.z_box;
+  }
+
+  /// Everything that is not solved, in the place of a solution.
+  SmoothSolution without_newton() {
+    SmoothSolution solution;
+    static_cast<BatchSolution&>(solution) = unsolved(program_.constraints);
+    auto linearisation = std::make_shared<BatchLinearisation>();
+    linearisation->chunks = {.size = size_, .width = 1};
+    linearisation->instances.resize(at(size_));
+    separable_.write(solution, *linearisation);
+    solution.linearisation = std::move(linearisation);
+    solution.equivalent = equivalent_;
+    return solution;
+  }
+
+  /// The quadratic programs at the solutions say the rest: derivatives, margins, and whether x is unique.
+  SmoothSolution conclude(Newton& newton) {
+    const bool all = std::ranges::all_of(newton.status, [](Status s) { return s == Status::Solved; }) &&
+                     newton.last_instances.size() == at(size_);
+    SmoothSolution solution;
+    if (newton.differentiate_diagonally() || all) {
+      static_cast<BatchSolution&>(solution) = std::move(newton.last);
+    } else {
+      for (Index i = 0; i < size_; ++i)
+        if (newton.status[at(i)] != Status::Solved) equivalent_->q.col(i).setConstant(nan);
+      Settings settings = settings_;
+      settings.tolerance = std::max(of_derivatives, settings_.tolerance);
+      settings.method = Method::Auto;
+      settings.finish = true;
+      settings.log = {};
+      static_cast<BatchSolution&>(solution) = solve(equivalent_->program, settings, newton.point);
+    }
+    for (Index i = 0; i < size_; ++i) take(newton, i, solution);
+    separable_.write(solution, *std::const_pointer_cast<BatchLinearisation>(solution.linearisation));
+    solution.equivalent = equivalent_;
+    return solution;
+  }
+
+  static void take(const Newton& newton, Index i, SmoothSolution& solution) {
+    const Residuals& residuals = newton.residuals[at(i)];
+    if (newton.status[at(i)] != Status::Solved || solution.status[at(i)] != Status::Solved) {
+      solution.point.x.col(i) = newton.point.x.col(i);
+      solution.point.y.col(i) = newton.point.y.col(i);
+      solution.point.z.col(i) = newton.point.z.col(i);
+      solution.point.z_box.col(i) = newton.point.z_box.col(i);
+    }
+    solution.status[at(i)] = newton.status[at(i)];
+    solution.objective[i] = newton.value[i];
+    solution.iterations[at(i)] = newton.steps[at(i)];
+    solution.primal_residual[i] = residuals.primal;
+    solution.dual_residual[i] = residuals.dual;
+    solution.duality_gap[i] = residuals.gap;
+  }
+
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  const SmoothProgram& program_;
+  const Settings& settings_;
+  const PointBlock& initial_;
+  Index size_;
+  std::shared_ptr<EquivalentProgram> equivalent_;
+  Evaluator evaluator_;
+  SeparableBatch separable_;
+};
+
+}  // namespace
+
+SmoothSolution solve(const SmoothProgram& program, const Settings& settings, const PointBlock& initial) {
+  check(settings);
+  check_terms(program);
+  return SmoothSolver(program, settings, initial).run();
+}
+
+}  // namespace altdiff
