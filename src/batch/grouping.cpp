@@ -58,7 +58,8 @@ bool valid_vectors(const Instance& instance) {
     return true;
   };
   constexpr double infinite = std::numeric_limits<double>::infinity();
-  if ((instance.q != nullptr && !all_finite(instance.q, data.n)) || !all_finite(instance.b, data.p)) return false;
+  if ((instance.q != nullptr && !all_finite(instance.q, data.n)) || !all_finite(instance.b, data.p))
+    return false;
   if (!limits(instance.h, data.m, -infinite)) return false;
   if (!limits(instance.lb, data.n, infinite) || !limits(instance.ub, data.n, -infinite)) return false;
   for (Index j = 0; instance.lb != nullptr && instance.ub != nullptr && j < data.n; ++j)
