@@ -124,10 +124,10 @@ struct TermProblem {
 void make_term_problem(TermProblem* place, Index n, const std::vector<TermArguments>& terms,
                        std::optional<DenseMatrix> G, std::optional<Vector> h, std::optional<DenseMatrix> A,
                        std::optional<Vector> b, std::optional<Vector> lb, std::optional<Vector> ub) {
-  new (place)
-      TermProblem{program<DenseMatrix>({std::nullopt, Vector(Vector::Zero(n)), std::move(G), std::move(h),
-                                        std::move(A), std::move(b), std::move(lb), std::move(ub)}),
-                  terms_at(terms)};
+  new (place) TermProblem{
+      .qp = program<DenseMatrix>({std::nullopt, Vector(Vector::Zero(n)), std::move(G), std::move(h),
+                                  std::move(A), std::move(b), std::move(lb), std::move(ub)}),
+      .terms = terms_at(terms)};
 }
 
 /// All unit directions of a field of a term; `unit` is where they are stored.
