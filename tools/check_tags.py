@@ -1,12 +1,12 @@
-"""Checks that code and mathematics agree: every equation tag in a comment is defined in docs/math.md, and
+"""Checks that code and mathematics agree: every equation tag in a comment is defined in docs/math*.md, and
 every tag defined there is implemented.
 
-A definition is a line of docs/math.md, in a code block, a display or a table, that begins with the tag:
+A definition is a line of these pages, in a code block, a display or a table, that begins with the tag:
 
     (F1)  x+ = argmin ...
 
 A use is a tag in a comment of a C++ or Python file. A tag of letters only, such as QP, may be an ordinary
-abbreviation: in a comment it counts as a tag only if docs/math.md defines it.
+abbreviation: in a comment it counts as a tag only if one of them defines it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def check(root: Path) -> list[str]:
     """One message for each tag that breaks the rules."""
     defined: dict[str, Place] = {}
     problems: list[tuple[Place, str]] = []
-    for place in definitions(root / "docs" / "math.md"):
+    pages = sorted((root / "docs").glob("math*.md"))
+    for place in (place for page in pages for place in definitions(page)):
         if place.tag in defined:
             problems.append((place, f"is defined a second time (first in line {defined[place.tag].line})"))
         defined.setdefault(place.tag, place)

@@ -142,11 +142,18 @@ def solve_convex(
         raise TypeError(f"objective must be a sum of Linear, Quadratic, Separable and LogSumExp, got {kind}")
     checked = native_settings(settings)
     layout, numbers, constraints = arrays_of(objective, (G, h, A, b, lb, ub))
-    start = None if initial is None else real_array("initial", getattr(initial, "x", initial))
+    start = None if initial is None else _start(initial)
     problem = _convex_batch.constraint_problem(layout, constraints)
     given = Numbers.of_arrays(numbers)
     batch = _convex_batch.solve(objective.terms, layout, given, problem, checked, start)
     return _solution(Solved(batch))
+
+
+def _start(initial: ConvexSolution | ArrayLike) -> dict[str, Array]:
+    """All parts of a solution, or x alone."""
+    if isinstance(initial, ConvexSolution):
+        return {name: getattr(initial, name) for name in POINT}
+    return {"x": real_array("initial", initial)}
 
 
 def arrays_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -207,6 +207,10 @@ class ConvexBatch(CoreBatch):
             ) from None
 
 
+# x, y, z and z_box to begin with, or some of them.
+Start: TypeAlias = "Mapping[str, Array]"
+
+
 class Numbers(NamedTuple):
     """The numbers of an objective, arrays or tensors in C order, and where they lie in memory."""
 
@@ -225,7 +229,7 @@ def solve(
     numbers: Numbers,
     problem: Problem,
     settings: NativeSettings,
-    initial: Array | None = None,
+    initial: Start | None = None,
     evaluate: Evaluate | None = None,
     diagonal: bool = False,
 ) -> ConvexBatch:
@@ -287,16 +291,21 @@ def native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Numbers) 
     return found
 
 
-def _start(layout: ConvexLayout, x: Array) -> list[Array]:
-    """The point x, with multipliers that nobody knows."""
+def _start(layout: ConvexLayout, initial: Start) -> list[Array]:
+    """The four parts of a point; NaN where nobody knows them."""
     program = layout.program
-    start = [np.full((*program.batch, program.sizes[size]), np.nan) for size in POINT.values()]
-    start[0] = np.ascontiguousarray(point_of_shape(x, (*program.batch, program.sizes["n"])))
+    start = []
+    for name, size in POINT.items():
+        shape = (*program.batch, program.sizes[size])
+        known = initial.get(name)
+        part = np.full(shape, np.nan) if known is None else part_of_shape(name, known, shape)
+        start.append(np.ascontiguousarray(part))
     return start
 
 
-def point_of_shape(x: Array, shape: tuple[int, ...]) -> Array:
-    """An initial point for each instance, or one for all."""
-    if x.shape[-1:] != shape[-1:] or x.shape[:-1] not in ((), shape[:-1]):
-        raise ValueError(f"initial must have shape {shape}, got {x.shape}")
-    return np.broadcast_to(x, shape)
+def part_of_shape(name: str, part: Array, shape: tuple[int, ...]) -> Array:
+    """A part of an initial point for each instance, or one for all."""
+    if part.shape[-1:] != shape[-1:] or part.shape[:-1] not in ((), shape[:-1]):
+        label = "initial" if name == "x" else f"initial.{name}"
+        raise ValueError(f"{label} must have shape {shape}, got {part.shape}")
+    return np.broadcast_to(part, shape)

@@ -219,6 +219,9 @@ def test_a_warm_start_needs_no_more_rounds_and_forgets_other_shapes() -> None:
     first, again = layer.solve(**constraints), layer.solve(**constraints)
     assert again.iterations <= first.iterations
     torch.testing.assert_close(first.x, again.x, rtol=0, atol=1e-9)
+    h = constraints["h"].clone().requires_grad_()
+    slopes = [torch.autograd.grad(layer.solve(**{**constraints, "h": h}).x[0], h)[0] for _ in range(2)]
+    torch.testing.assert_close(slopes[0], slopes[1], rtol=1e-8, atol=1e-10)
     for batch in (2, 3):
         more = layer(**{**constraints, "h": constraints["h"].expand(batch, -1)})
         assert more.shape == (batch, 5)

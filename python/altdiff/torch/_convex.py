@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
+from altdiff._fields import POINT
 from altdiff._layer import Solved, check_policy
 from altdiff._settings import native_settings
 from altdiff.torch._convex_function import ConvexCall, call_convex
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from altdiff._convex_batch import Start
     from altdiff._settings import Settings
     from altdiff.torch._convex_objective import Bound
     from altdiff.torch._tensors import Argument
@@ -62,7 +64,7 @@ class ConvexLayer(torch.nn.Module):
         self.warm_start = warm_start
         self.settings = settings
         self._options = make_options(ranks, n, domain)
-        self._last: torch.Tensor | None = None
+        self._last: Start | None = None
         self._checked: tuple[tuple[str, dict[str, Any]], Call] | None = None
         self._call()
         check_objective(objective, self._options)
@@ -110,10 +112,10 @@ class ConvexLayer(torch.nn.Module):
     ) -> tuple[Any, ...]:
         soft = initial is None and self.warm_start
         bound = bind(self.objective, theta, self._options)
-        start = self._last if soft else initial
+        start = self._last if soft or initial is None else _start(initial)
         outputs = _outputs(bound, self._call()._replace(outputs=count), fields, start, soft)
         if self.warm_start and isinstance(outputs[-1], Solved):
-            self._last = outputs[0].detach()
+            self._last = {name: outputs[-1].part(name) for name in POINT}
         return outputs
 
     def _call(self) -> Call:
@@ -160,7 +162,8 @@ def solve_convex(
     options = make_options(ranks, n, domain)
     check_objective(objective, options)
     call = Call(native_settings(settings), on_failure, settings, len(DIFFERENTIABLE))
-    return _solution(_outputs(bind(objective, theta, options), call, (G, h, A, b, lb, ub), initial))
+    start = None if initial is None else _start(initial)
+    return _solution(_outputs(bind(objective, theta, options), call, (G, h, A, b, lb, ub), start))
 
 
 def make_options(ranks: Sequence[int] | None, n: int | None, domain: tuple[float, float] | None) -> Options:
@@ -179,17 +182,18 @@ def make_options(ranks: Sequence[int] | None, n: int | None, domain: tuple[float
 
 
 def _outputs(
-    bound: Bound, call: Call, fields: tuple[Any, ...], initial: Any, soft: bool = False
+    bound: Bound, call: Call, fields: tuple[Any, ...], start: Start | None, soft: bool = False
 ) -> tuple[Any, ...]:
-    start = None if initial is None else _start(initial)
     return call_convex(ConvexCall(bound, call, start, soft), fields)
 
 
-def _start(initial: Any) -> Any:
-    x = initial.x if hasattr(initial, "x") else initial
-    if not isinstance(x, (torch.Tensor, np.ndarray)):
+def _start(initial: Any) -> Start:
+    """All parts of a solution, or x alone."""
+    if isinstance(initial, Solution):
+        return {name: as_double("initial", getattr(initial, name)).detach().numpy() for name in POINT}
+    if not isinstance(initial, (torch.Tensor, np.ndarray)):
         raise TypeError(f"initial must be a Solution, or a tensor with x, got {type(initial).__name__}")
-    return as_double("initial", x).detach().numpy()
+    return {"x": as_double("initial", initial).detach().numpy()}
 
 
 def _solution(outputs: tuple[Any, ...]) -> Solution:

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from altdiff import _convex_batch, _layer
 from altdiff._arrays import is_sparse
-from altdiff._convex_batch import ConvexBatch, Numbers
+from altdiff._convex_batch import ConvexBatch, Numbers, part_of_shape
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._fields import DIMENSIONS, POINT
 from altdiff._layer import Solved
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from altdiff._arrays import Array
+    from altdiff._convex_batch import Start
     from altdiff._convex_layout import ConvexLayout
     from altdiff.torch._convex_objective import Bound
 
@@ -66,7 +67,7 @@ class ConvexCall:
 
     bound: Bound
     call: Call
-    initial: Array | None = None
+    initial: Start | None = None
     soft: bool = False  # the initial point is a guess, to be dropped where it does not fit
 
     def solve(self, tensors: Sequence[Tensor | None]) -> Solved:
@@ -83,7 +84,9 @@ class ConvexCall:
         evaluate, start = None, self._start(layout)
         if self.bound.terms is None:
             evaluate = evaluator(self.bound, layout, values)
-            start = starting_points(evaluate, layout, _array(whole[-2]), _array(whole[-1]), start)
+            known = None if start is None else start["x"]
+            x = starting_points(evaluate, layout, _array(whole[-2]), _array(whole[-1]), known)
+            start = {**(start or {}), "x": x}
         batch = _convex_batch.solve(
             self.bound.terms,
             layout,
@@ -97,11 +100,16 @@ class ConvexCall:
         solved = Solved(batch, call=self.call)
         return _layer.settle(solved, self.call.on_failure)
 
-    def _start(self, layout: ConvexLayout) -> Array | None:
-        shape = (*layout.program.batch, layout.program.sizes["n"])
-        if self.initial is None or not self.soft:
-            return None if self.initial is None else _convex_batch.point_of_shape(self.initial, shape)
-        return self.initial if self.initial.shape == shape and np.isfinite(self.initial).all() else None
+    def _start(self, layout: ConvexLayout) -> Start | None:
+        """The initial point, if it fits; a guess may be dropped."""
+        if self.initial is None:
+            return None
+        program = layout.program
+        shapes = {name: (*program.batch, program.sizes[size]) for name, size in POINT.items()}
+        if not self.soft:
+            return {name: part_of_shape(name, v, shapes[name]) for name, v in self.initial.items()}
+        fits = all(v.shape == shapes[name] for name, v in self.initial.items())
+        return self.initial if fits and np.isfinite(self.initial["x"]).all() else None
 
     def _layout(self, theta: Sequence[Tensor], fields: Sequence[Tensor | None]) -> ConvexLayout:
         shapes = tuple([None if field is None else tuple(field.shape) for field in fields])
