@@ -14,7 +14,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double exact = 4e-15;  // violation of the constraints that a step could hardly lower
 constexpr int most_corrections = 4;
-constexpr double one_rounding = 4e-16;
+constexpr double one_rounding = std::numeric_limits<double>::epsilon();  // to the next number on either side
 constexpr double hardly_there = 1e-290;     // a number that may have been rounded to zero
 constexpr double nearly_dependent = 1e-11;  // a pivot of M relative to its diagonal
 
@@ -42,7 +42,8 @@ void DualNewton::correct() {
       for (Index j = 0; j < n_; ++j) pull_[j] += C_(row, j) * step_[i];
     }
     there_.x = (here_.x - D.cwiseProduct(pull_)).cwiseMax(lower_).cwiseMin(upper_);
-    if (!((there_.x - offset_).array() >= program_->phi.lower()).all()) return;
+    t_ = (there_.x - offset_).array();
+    if (!(t_ >= program_->phi.lower()).all() || !(t_ <= program_->phi.upper()).all()) return;
     here_.x.swap(there_.x);
     here_.Ax = -vectors.b;
     here_.Gx = -vectors.h;

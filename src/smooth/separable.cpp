@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "batch/grouping.hpp"
+#include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
 #include "smooth/diagonal_linearisation.hpp"
@@ -134,13 +135,31 @@ void SeparableSolutions::solve(Index i, const SeparableProgram& program, const V
   solved_[at(i)] = std::move(solved);
 }
 
+/// Those of the convention, if they push alike. x stays: next to the end of a domain its last digit is the
+/// slope of f, which the quadratic program does not know.
+void SeparableSolutions::take_multipliers(const Instance& instance, const Point& finished,
+                                          Solved& solved) const {
+  const auto push = [&](const Point& point) {
+    Vector sum = point.z_box;
+    sum.noalias() += instance.matrices.A_rows() * point.y;
+    sum.noalias() += instance.matrices.G_rows() * point.z;
+    return sum;
+  };
+  const Vector before = push(solved.point);
+  const double allowed = 0.1 * settings_.tolerance * (1 + norm(before));
+  if (!(norm(push(finished) - before) <= allowed)) return;
+  solved.point.y = finished.y;
+  solved.point.z = finished.z;
+  solved.point.z_box = finished.z_box;
+}
+
 /// Derivatives; on a kink, or with redundant rows, by the convention that the finish knows.
 void SeparableSolutions::settle(const Instance& instance, DualNewton& engine, Solved& solved) const {
   const bool independent = engine.factorise();
   solved.degenerate = !independent || engine.margin < degenerate_margin;
   if (solved.degenerate) {
     if (const auto finished = finish_one(quadratic_at(instance, engine), settings_, solved.point)) {
-      solved.point = static_cast<const Point&>(*finished);
+      take_multipliers(instance, *finished, solved);
       solved.linearisation = finished->linearisation;
       solved.unique = finished->unique;
       return;

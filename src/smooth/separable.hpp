@@ -34,6 +34,7 @@ class SeparableSolutions {
   };
 
   void settle(const Instance& instance, DualNewton& engine, Solved& solved) const;
+  void take_multipliers(const Instance& instance, const Point& finished, Solved& solved) const;
 
   const Settings& settings_;
   std::vector<std::optional<Solved>> solved_;
