@@ -33,8 +33,13 @@ inline Lanes magnitude(Lanes v) {
 /// Whether a comparison holds in any lane of 32 bytes.
 template <class Mask>
 bool any(const Mask& mask) {
+#ifdef __AVX__
+  const auto bits = std::bit_cast<__m256i>(mask);
+  return _mm256_testz_si256(bits, bits) == 0;
+#else
   const auto words = std::bit_cast<std::array<std::uint64_t, 4>>(mask);
   return (words[0] | words[1] | words[2] | words[3]) != 0;
+#endif
 }
 inline double sum(const Lanes& v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 
