@@ -17,6 +17,7 @@ struct Shifted {
   static Lanes slope(Lanes /*e*/) { return all(1); }
   static double sum(double e, double count, double p) { return e + count * p; }
   static double slope(double /*e*/, double count) { return count; }
+  static double entry(double value, double p) { return value - p; }
 };
 
 /// Softmax: e = exp(y - shift), p = exp(shift - tau).
@@ -26,6 +27,7 @@ struct Scaled {
   static Lanes slope(Lanes e) { return e; }
   static double sum(double e, double /*count*/, double p) { return e * p; }
   static double slope(double e, double /*count*/) { return e; }
+  static double entry(double value, double p) { return value / p; }
 };
 
 /// Entries of a row, as they lie in the caller's memory.
@@ -77,18 +79,25 @@ struct BracketEnd {
 template <class Curve, class Entries>
 class RootSearch {
  public:
-  /// `size` is that of the numbers which add up to the total.
-  RootSearch(const Entries& entries, Index n, double total, double size, double reach, RowScratch& scratch,
+  /// A sum that misses the total by no more than `gap` is as good as it.
+  RootSearch(const Entries& entries, Index n, double total, double gap, double reach, Room& scratch,
              int threads)
       : entries_(entries),
         n_(n),
         total_(total),
-        smallest_gap_(std::numeric_limits<double>::epsilon() * size),
+        smallest_gap_(gap),
         reach_(reach),
         scratch_(scratch),
         threads_(threads),
         a_{.p = Curve::lowest, .low = static_cast<double>(n), .high = 0},
         b_{.p = std::numeric_limits<double>::infinity(), .low = 0, .high = static_cast<double>(n)} {}
+
+  /// Beside the entries, others that are decided: the sum of the fixed, and the free.
+  void begin_with(double fixed, double free_e, double free_count) {
+    fixed_ = fixed;
+    free_e_ = free_e;
+    free_count_ = free_count;
+  }
 
   /// The root, from a first trial; a p beyond the reach if it is not within; NaN if it was not found.
   double find(double p) {
@@ -232,7 +241,7 @@ class RootSearch {
   Entries entries_;
   Index n_;  // entries that are open
   double total_, smallest_gap_, reach_;
-  RowScratch& scratch_;
+  Room& scratch_;
   int threads_;
   BracketEnd a_, b_;
   double fixed_ = 0, free_e_ = 0, free_count_ = 0;  // of decided entries

@@ -4,7 +4,7 @@
 
 #include "budget/exp.hpp"
 #include "budget/facts.hpp"
-#include "budget/root.hpp"
+#include "budget/narrow.hpp"
 #include "budget/simplex.hpp"
 
 namespace altdiff::detail {
@@ -56,15 +56,35 @@ BudgetRow write_sparsemax(const RowOf<T>& row, double base, double level, T* x) 
   return written.state(row.total, base, level);
 }
 
+/// A root, and a p at which it is known that the sum does not exceed the total.
+struct Found {
+  double p, known;
+};
+
+/// Of the row with entries e; a p beyond the reach if the root is not within.
+template <class Curve, class T>
+Found find_root(const RowOf<T>& row, const T* e, double size, double first, double reach,
+                RowScratch& scratch) {
+  const double gap = std::numeric_limits<double>::epsilon() * size;
+  return with_limits(row, [&](const auto& lower, const auto& upper) -> Found {
+    using Lower = std::decay_t<decltype(lower)>;
+    using Upper = std::decay_t<decltype(upper)>;
+    if constexpr (std::is_same_v<Lower, SameLimit> && std::is_same_v<Upper, SameLimit>) {
+      const SameRow<T> same{e, row.n, lower, upper, row.total, gap};
+      const double p = sampled_root<Curve>(same, scratch, row.threads);
+      if (p <= reach) return {.p = p, .known = p};
+    }
+    RootSearch<Curve, RowEntries<T, Lower, Upper>> search({e, lower, upper}, row.n, row.total, gap, reach,
+                                                          scratch, row.threads);
+    const double p = search.find(first);
+    return {.p = p, .known = search.lower_end()};
+  });
+}
+
 template <class T>
 BudgetRow capped_sparsemax(const RowOf<T>& row, const Facts& facts, T* x, RowScratch& scratch) {
   const auto search = [&](const T* e, double first) {
-    return with_limits(row, [&](const auto& lower, const auto& upper) {
-      const RowEntries entries{e, lower, upper};
-      RootSearch<Shifted, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
-          entries, row.n, row.total, facts.size, infinity, scratch, row.threads);
-      return root.find(first);
-    });
+    return find_root<Shifted>(row, e, facts.size, first, infinity, scratch).p;
   };
   constexpr double far = 1e4;
   constexpr int most_moves = 32;
@@ -171,15 +191,7 @@ BudgetRow capped_softmax(const RowOf<T>& row, double shift, double size, T* x, R
   for (;;) {
     const double e = write_exponentials(row, shift, x);
     if (row.total / e < largest_free) return write_plain_softmax(row, shift, row.total / e, x);
-    double p = 0;
-    double known = 0;
-    with_limits(row, [&](const auto& lower, const auto& upper) {
-      const RowEntries entries{static_cast<const T*>(x), lower, upper};
-      RootSearch<Scaled, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
-          entries, row.n, row.total, size, reach * row.total, scratch, row.threads);
-      p = root.find(row.total / e);
-      known = root.lower_end();
-    });
+    const auto [p, known] = find_root<Scaled>(row, x, size, row.total / e, reach * row.total, scratch);
     if (p <= reach * row.total) return write_softmax(row, shift, p, x);
     const double next = largest_below(row, x, known);
     if (!(next < shift)) return failed(Status::NumericalError);

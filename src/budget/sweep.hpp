@@ -41,6 +41,20 @@ bool any(const Mask& mask) {
   return (words[0] | words[1] | words[2] | words[3]) != 0;
 #endif
 }
+/// One bit of each lane of a comparison of Ts in 32 bytes.
+template <class T, class Mask>
+unsigned lane_bits(const Mask& mask) {
+#ifdef __AVX__
+  if constexpr (std::is_same_v<T, float>)
+    return static_cast<unsigned>(_mm256_movemask_ps(std::bit_cast<__m256>(mask)));
+  else
+    return static_cast<unsigned>(_mm256_movemask_pd(std::bit_cast<__m256d>(mask)));
+#else
+  unsigned bits = 0;
+  for (unsigned k = 0; k < 32 / sizeof(T); ++k) bits |= (mask[k] != 0 ? 1U : 0U) << k;
+  return bits;
+#endif
+}
 inline double sum(const Lanes& v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 
 template <class T>
