@@ -9,9 +9,6 @@ namespace altdiff::detail {
 // the row takes out all entries that the bracket decides. A bracket that missed the root is noticed, because
 // the root that is then found lies outside.
 
-/// Entries with the same limits, copied.
-using SameEntries = RowEntries<double, SameLimit, SameLimit>;
-
 /// A row whose limits are numbers.
 template <class T>
 struct SameRow {
@@ -20,71 +17,6 @@ struct SameRow {
   SameLimit lower, upper;
   double total, gap;  // gap: by which a sum may miss the total
 };
-
-/// The entries between which and beyond which a bracket decides: low up to the first, free between the second
-/// and the third, high from the fourth. Rounded outwards.
-template <class T>
-struct Edges {
-  T low, free_from, free_to, high;
-
-  template <class Curve>
-  static Edges of(double a, double b, double l, double u, Curve /*curve*/) {
-    return {.low = down(Curve::entry(l, b)),
-            .free_from = up(Curve::entry(l, a)),
-            .free_to = down(Curve::entry(u, b)),
-            .high = up(Curve::entry(u, a))};
-  }
-
- private:
-  static T down(double value) {
-    const T near = static_cast<T>(value);
-    return static_cast<double>(near) > value ? std::nextafter(near, -std::numeric_limits<T>::infinity())
-                                             : near;
-  }
-  static T up(double value) { return -down(-value); }
-};
-
-/// What is taken out of a row, and how many entries are left.
-struct TakenOut {
-  double low = 0, high = 0, count = 0, e = 0;  // count, e: of free entries
-  Index open = 0;
-};
-
-/// Copies the open entries of one piece.
-template <class T>
-TakenOut take_out(const T* e, Index n, const Edges<T>& edges, double* open) {
-  constexpr Index size = pack_size<T>;
-  const Edges<T> at = edges;
-  auto low_count = Pack<T>{} < Pack<T>{};
-  auto high_count = low_count;
-  auto free_count = low_count;
-  Lanes sums{};
-  TakenOut result;
-  Index i = 0;
-  for (; i + size <= n; i += size) {
-    const Pack<T> v = load_pack(e + i);
-    const auto low = v <= Pack<T>{} + at.low;
-    const auto high = v >= Pack<T>{} + at.high;
-    const auto free = (v > Pack<T>{} + at.free_from) & (v < Pack<T>{} + at.free_to);
-    low_count -= low;  // a mask is -1
-    high_count -= high;
-    free_count -= free;
-    const Pack<T> moving = free ? v : Pack<T>{};
-    std::array<T, static_cast<std::size_t>(size)> parts;
-    std::memcpy(parts.data(), &moving, sizeof(moving));
-    for (Index k = 0; k < size; k += lanes) sums += load(parts.data() + k, Full{});
-    for (unsigned left = lane_bits<T>(~(low | high | free)); left != 0; left &= left - 1)
-      open[result.open++] = static_cast<double>(e[i + std::countr_zero(left)]);
-  }
-  for (; i < n; ++i) open[result.open++] = static_cast<double>(e[i]);  // the last few stay
-  for (Index k = 0; k < size; ++k) {
-    result.low += static_cast<double>(low_count[k]);
-    result.high += static_cast<double>(high_count[k]);
-    result.count += static_cast<double>(free_count[k]);
-  }
-  result.e = sum(sums);
-  return result;
-}
 
 /// The same for all pieces: their open entries one after another.
 template <class T>
@@ -99,10 +31,8 @@ TakenOut take_out_row(const SameRow<T>& row, const Edges<T>& edges, double* open
     const TakenOut& part = parts[static_cast<std::size_t>(piece)];
     const double* from = open + piece * pieces.length;
     if (piece > 0) std::copy(from, from + part.open, open + result.open);
-    result.low += part.low;
-    result.high += part.high;
+    result.places.add(part.places);
     result.count += part.count;
-    result.e += part.e;
     result.open += part.open;
   }
   return result;
@@ -118,7 +48,7 @@ struct Bracket {
 /// the variance is at most (mean - l) (u - mean).
 template <class Curve, class T>
 Bracket sampled_bracket(const SameRow<T>& row, RowScratch& scratch) {
-  constexpr Index shortest = 400;
+  constexpr Index shortest = 8192;
   constexpr double errors = 3;
   if (row.n < shortest) return {};
   const Index step = lanes * (row.n < 16384 ? 8 : 32);
@@ -153,13 +83,13 @@ double sampled_root(const SameRow<T>& row, RowScratch& scratch, int threads) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const auto [a, b, known] = sampled_bracket<Curve>(row, scratch);
   if (!known) return nan;
-  const auto edges = Edges<T>::of(a, b, row.lower.value, row.upper.value, Curve{});
+  const auto edges = edges_of<Curve, T>(a, b, row.lower.value, row.upper.value);
   double* open = scratch.sample.room(row.n);
   const TakenOut out = take_out_row(row, edges, open, threads);
   if (out.count + static_cast<double>(out.open) == 0) return nan;
   RootSearch<Curve, SameEntries> search({open, row.lower, row.upper}, out.open, row.total, row.gap,
                                         std::numeric_limits<double>::infinity(), scratch, threads);
-  search.begin_with(out.low * row.lower.value + out.high * row.upper.value, out.e, out.count);
+  search.begin_with(out.places.fixed(row.lower.value, row.upper.value), out.places.e, out.count);
   const double p = search.find(a / 2 + b / 2);
   return a <= p && p <= b ? p : nan;
 }

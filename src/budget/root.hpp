@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "budget/places.hpp"
 #include "budget/row.hpp"
 
 namespace altdiff::detail {
@@ -38,10 +39,18 @@ struct RowEntries {
   Upper upper;
 };
 
+template <class Entries>
+constexpr bool same_limits = std::is_same_v<decltype(Entries::lower), SameLimit> &&
+                             std::is_same_v<decltype(Entries::upper), SameLimit>;
+
 /// Entries that were copied.
 using OpenEntries = RowEntries<double, EachLimit<double>, EachLimit<double>>;
+using SameEntries = RowEntries<double, SameLimit, SameLimit>;
 
 /// Sums at one trial p.
+struct Sums {
+  double sum, slope, low, high;
+};
 struct Tally {
   Lanes sum{}, slope{};
   LaneMask low{}, high{};
@@ -134,8 +143,9 @@ class RootSearch {
   [[nodiscard]] double middle() const { return a_.p / 2 + b_.p / 2; }
   [[nodiscard]] double open_at_most() const { return (a_.low - b_.low) + (b_.high - a_.high); }
   template <class Set>
-  [[nodiscard]] Tally tally(const Set& set, Index count, double p) const {
-    return sweep_row<Tally>(count, threads_, [set, p](Index i, auto some, Tally& t) {
+  [[nodiscard]] Sums tally(const Set& set, Index count, double p) const {
+    if constexpr (same_limits<Set>) return same_tally(set, count, p);
+    const Tally all_entries = sweep_row<Tally>(count, threads_, [set, p](Index i, auto some, Tally& t) {
       const Lanes e = load(set.e + i, some);
       const Lanes l = set.lower.at(i, some);
       const Lanes u = set.upper.at(i, some);
@@ -148,14 +158,32 @@ class RootSearch {
       t.low -= low;  // a mask is -1
       t.high -= high;
     });
+    return {.sum = sum(all_entries.sum),
+            .slope = sum(all_entries.slope),
+            .low = total(all_entries.low),
+            .high = total(all_entries.high)};
+  }
+
+  template <class Set>
+  [[nodiscard]] Sums same_tally(const Set& set, Index count, double p) const {
+    using T = std::decay_t<decltype(*set.e)>;
+    const double l = set.lower.value;
+    const double u = set.upper.value;
+    const Places places = count_places(set.e, count, rounded_down<T>(Curve::entry(l, p)),
+                                       rounded_up<T>(Curve::entry(u, p)), threads_);
+    const double free = static_cast<double>(count) - places.low - places.high;
+    return {.sum = places.fixed(l, u) + Curve::sum(places.e, free, p),
+            .slope = Curve::slope(places.e, free),
+            .low = places.low,
+            .high = places.high};
   }
 
   /// Sets sum and slope at p.
   BracketEnd at(double p) {
-    const Tally t = copied_ ? tally(open_, n_, p) : tally(entries_, n_, p);
-    sum_ = fixed_ + Curve::sum(free_e_, free_count_, p) + sum(t.sum);
-    slope_ = Curve::slope(free_e_, free_count_) + sum(t.slope);
-    return {.p = p, .low = total(t.low), .high = total(t.high)};
+    const Sums t = copied_ ? tally(open_, n_, p) : tally(entries_, n_, p);
+    sum_ = fixed_ + Curve::sum(free_e_, free_count_, p) + t.sum;
+    slope_ = Curve::slope(free_e_, free_count_) + t.slope;
+    return {.p = p, .low = t.low, .high = t.high};
   }
 
   /// Keeps of a set the entries that the bracket leaves open, and adds up the others.
@@ -200,16 +228,42 @@ class RootSearch {
     copied_ = true;
   }
 
+  template <class Set>
+  void keep_open_same(const Set& set, double* open) {
+    using T = std::decay_t<decltype(*set.e)>;
+    constexpr double huge = std::numeric_limits<double>::max();
+    const double l = set.lower.value;
+    const double u = set.upper.value;
+    const auto edges = edges_of<Curve, T>(std::max(a_.p, -huge), std::min(b_.p, huge), l, u);
+    const TakenOut out = detail::take_out(set.e, n_, edges, open);
+    fixed_ += out.places.fixed(l, u);
+    free_e_ += out.places.e;
+    free_count_ += out.count;
+    n_ = out.open;
+    a_ = {.p = a_.p, .low = static_cast<double>(n_), .high = 0};
+    b_ = {.p = b_.p, .low = 0, .high = static_cast<double>(n_)};
+    open_ = {.e = open, .lower = set.lower, .upper = set.upper};
+    copied_ = true;
+  }
+
+  template <class Set>
+  void keep_open(const Set& set) {
+    if constexpr (same_limits<Set>)
+      keep_open_same(set, memory_);
+    else
+      keep_open(set, memory_, memory_ + room_, memory_ + 2 * room_);
+  }
+
   /// `last` counts entries that may be gone.
   void take_out(BracketEnd* last) {
     last->low = -1;
     if (copied_) {
-      keep_open(open_, memory_, memory_ + room_, memory_ + 2 * room_);
+      keep_open(open_);
       return;
     }
     room_ = static_cast<Index>(std::min(open_at_most(), static_cast<double>(n_))) + lanes;
-    memory_ = scratch_.room(3 * room_);
-    keep_open(entries_, memory_, memory_ + room_, memory_ + 2 * room_);
+    memory_ = scratch_.room((same_limits<Entries> ? 1 : 3) * room_);
+    keep_open(entries_);
   }
 
   /// What the total would be if all that is not fixed were free: the next trial. (B3)
@@ -247,7 +301,7 @@ class RootSearch {
   double fixed_ = 0, free_e_ = 0, free_count_ = 0;  // of decided entries
   double sum_ = 0, slope_ = 0;                      // at the last trial
   bool copied_ = false, finished_ = false;
-  OpenEntries open_{};
+  std::conditional_t<same_limits<Entries>, SameEntries, OpenEntries> open_{};
   double* memory_ = nullptr;
   Index room_ = 0;
 };
