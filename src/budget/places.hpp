@@ -22,6 +22,21 @@ T rounded_up(double value) {
   return -rounded_down<T>(-value);
 }
 
+/// The largest entry that p leaves at the lower limit, and the smallest that it holds at the upper one. Beside
+/// a huge p a limit has no digits, so the values decide.
+template <class T, class Curve>
+T low_edge(double l, double p, Curve /*curve*/) {
+  const double edge = Curve::entry(l, p);
+  const bool too_large = Curve::sum(edge, 1, p) > l;
+  return rounded_down<T>(too_large ? std::nextafter(edge, -std::numeric_limits<double>::infinity()) : edge);
+}
+template <class T, class Curve>
+T high_edge(double u, double p, Curve /*curve*/) {
+  const double edge = Curve::entry(u, p);
+  const bool too_small = Curve::sum(edge, 1, p) < u;
+  return rounded_up<T>(too_small ? std::nextafter(edge, std::numeric_limits<double>::infinity()) : edge);
+}
+
 /// Entries at the lower limit, at the upper one, and the sum of the others.
 struct Places {
   double low = 0, high = 0, e = 0;
@@ -98,7 +113,7 @@ Places count_places(const T* e, Index n, T low, T high, int threads) {
 }
 
 /// What a bracket decides: entries up to `low` are at the lower limit, from `high` at the upper one, and
-/// between `free_from` and `free_to` free. Rounding does not change what the comparisons say.
+/// between `free_from` and `free_to` free.
 template <class T>
 struct Edges {
   T low, free_from, free_to, high;
@@ -106,16 +121,17 @@ struct Edges {
 
 template <class Curve, class T>
 Edges<T> edges_of(double a, double b, double l, double u) {
-  return {.low = rounded_down<T>(Curve::entry(l, b)),
-          .free_from = rounded_down<T>(Curve::entry(l, a)),
-          .free_to = rounded_up<T>(Curve::entry(u, b)),
-          .high = rounded_up<T>(Curve::entry(u, a))};
+  return {.low = low_edge<T>(l, b, Curve{}),
+          .free_from = low_edge<T>(l, a, Curve{}),
+          .free_to = high_edge<T>(u, b, Curve{}),
+          .high = high_edge<T>(u, a, Curve{})};
 }
 
 /// What is taken out, and how many entries are left.
 struct TakenOut {
   Places places;  // e: of free entries
   double count = 0;
+  double low_open = 0, high_open = 0;  // of the open ones, those at a limit at an end of the bracket
   Index open = 0;
 };
 
@@ -129,6 +145,8 @@ TakenOut take_out(const T* e, Index n, const Edges<T>& edges, double* open) {
   auto free_count = low_count;
   Lanes sums{};
   TakenOut result;
+  Index low_open = 0;
+  Index high_open = 0;
   const auto one = [&](const T* source, unsigned present) {
     const Pack<T> v = load_pack(source);
     const auto low = v <= Pack<T>{} + at.low;
@@ -138,8 +156,12 @@ TakenOut take_out(const T* e, Index n, const Edges<T>& edges, double* open) {
     high_count -= high;
     free_count -= free;
     add_pack<T>(free ? v : Pack<T>{}, sums);
-    for (unsigned left = lane_bits<T>(~(low | high | free)) & present; left != 0; left &= left - 1)
-      open[result.open++] = static_cast<double>(source[std::countr_zero(left)]);
+    for (unsigned left = lane_bits<T>(~(low | high | free)) & present; left != 0; left &= left - 1) {
+      const T value = source[std::countr_zero(left)];
+      open[result.open++] = static_cast<double>(value);
+      low_open += value <= at.free_from ? 1 : 0;
+      high_open += value >= at.free_to ? 1 : 0;
+    }
   };
   constexpr unsigned every = (1U << size) - 1;
   Index i = 0;
@@ -158,6 +180,8 @@ TakenOut take_out(const T* e, Index n, const Edges<T>& edges, double* open) {
   }
   if (-std::numeric_limits<T>::infinity() <= at.low) result.places.low -= static_cast<double>(absent);
   result.places.e = sum(sums);
+  result.low_open = static_cast<double>(low_open);
+  result.high_open = static_cast<double>(high_open);
   return result;
 }
 

@@ -77,9 +77,9 @@ struct Decided {
   }
 };
 
-/// One end of the bracket, and how many of the open entries are at their limits there.
+/// One end of the bracket, how many of the open entries are at their limits there, and the sum.
 struct BracketEnd {
-  double p, low, high;
+  double p, low, high, sum = 0;
 };
 
 /// Newton's method within a bracket. Where the limits are two-sided it could run in circles; so entries that
@@ -111,6 +111,7 @@ class RootSearch {
   /// The root, from a first trial; a p beyond the reach if it is not within; NaN if it was not found.
   double find(double p) {
     BracketEnd last{.p = 0, .low = -1, .high = -1};
+    bool was_secant = false;
     for (int k = 0; k < most_trials; ++k) {
       const BracketEnd here = at(p);
       const double gap = total_ - sum_;
@@ -121,6 +122,10 @@ class RootSearch {
       last = here;
       double next = newton;
       if (!bracketed()) next += next - p;  // a bracket is worth more than a close trial
+      const bool leaves = !inside(next);
+      if (leaves && bracketed() && !was_secant) next = secant();
+      was_secant = leaves && inside(next);
+      if (was_secant) last.low = -1;  // as many at the limits need not be the same ones
       if (!inside(next) || k % 8 == 7)
         next = decided_trial(&last);
       else if (open_at_most() <= static_cast<double>(n_) / 4)
@@ -141,6 +146,9 @@ class RootSearch {
   [[nodiscard]] bool bracketed() const { return a_.p > Curve::lowest && std::isfinite(b_.p); }
   [[nodiscard]] bool inside(double p) const { return a_.p < p && p < b_.p; }
   [[nodiscard]] double middle() const { return a_.p / 2 + b_.p / 2; }
+  [[nodiscard]] double secant() const {
+    return a_.p + (b_.p - a_.p) * ((total_ - a_.sum) / (b_.sum - a_.sum));
+  }
   [[nodiscard]] double open_at_most() const { return (a_.low - b_.low) + (b_.high - a_.high); }
   template <class Set>
   [[nodiscard]] Sums tally(const Set& set, Index count, double p) const {
@@ -169,8 +177,8 @@ class RootSearch {
     using T = std::decay_t<decltype(*set.e)>;
     const double l = set.lower.value;
     const double u = set.upper.value;
-    const Places places = count_places(set.e, count, rounded_down<T>(Curve::entry(l, p)),
-                                       rounded_up<T>(Curve::entry(u, p)), threads_);
+    const Places places =
+        count_places(set.e, count, low_edge<T>(l, p, Curve{}), high_edge<T>(u, p, Curve{}), threads_);
     const double free = static_cast<double>(count) - places.low - places.high;
     return {.sum = places.fixed(l, u) + Curve::sum(places.e, free, p),
             .slope = Curve::slope(places.e, free),
@@ -183,7 +191,7 @@ class RootSearch {
     const Sums t = copied_ ? tally(open_, n_, p) : tally(entries_, n_, p);
     sum_ = fixed_ + Curve::sum(free_e_, free_count_, p) + t.sum;
     slope_ = Curve::slope(free_e_, free_count_) + t.slope;
-    return {.p = p, .low = t.low, .high = t.high};
+    return {.p = p, .low = t.low, .high = t.high, .sum = sum_};
   }
 
   /// Keeps of a set the entries that the bracket leaves open, and adds up the others.
@@ -221,8 +229,8 @@ class RootSearch {
     fixed_ += sum(d.fixed);
     free_e_ += sum(d.e);
     free_count_ += total(d.count);
-    a_ = {.p = a_.p, .low = total(d.low), .high = 0};
-    b_ = {.p = b_.p, .low = 0, .high = total(d.high)};
+    a_ = {.p = a_.p, .low = total(d.low), .high = 0, .sum = a_.sum};
+    b_ = {.p = b_.p, .low = 0, .high = total(d.high), .sum = b_.sum};
     open_ = {.e = e_open, .lower = {l_open}, .upper = {u_open}};
     n_ = kept;
     copied_ = true;
@@ -240,8 +248,8 @@ class RootSearch {
     free_e_ += out.places.e;
     free_count_ += out.count;
     n_ = out.open;
-    a_ = {.p = a_.p, .low = static_cast<double>(n_), .high = 0};
-    b_ = {.p = b_.p, .low = 0, .high = static_cast<double>(n_)};
+    a_ = {.p = a_.p, .low = out.low_open, .high = 0, .sum = a_.sum};
+    b_ = {.p = b_.p, .low = 0, .high = out.high_open, .sum = b_.sum};
     open_ = {.e = open, .lower = set.lower, .upper = set.upper};
     copied_ = true;
   }
