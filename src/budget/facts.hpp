@@ -18,7 +18,7 @@ struct Facts {
 
 /// Sums of which limits of each entry's own need all.
 struct LimitSums {
-  Lanes bad{}, lower{}, upper{}, size{};  // size: of the finite limits
+  Lanes bad{}, lower{}, upper{}, size{};                                        // size: of the finite limits
   Lanes e{}, count{}, largest = all(-std::numeric_limits<double>::infinity());  // e, count: not masked
 
   void add(const LimitSums& other) {

@@ -19,8 +19,8 @@ RowTop top_of_piece(const T* y, Index n) {
   constexpr T top = std::numeric_limits<T>::infinity();
   Pack<T> even = Pack<T>{} - top;
   Pack<T> odd = even;
-  auto good = even < Pack<T>{} + top;  // a maximum would pass over NaN
-  auto masked = good ^ good;
+  auto good = even < Pack<T>{} + top;    // a maximum would pass over NaN
+  auto masked = even > Pack<T>{} + top;  // none
   Index i = 0;
   for (; i + 2 * size <= n; i += 2 * size) {
     const Pack<T> a = load_pack(y + i);
@@ -57,7 +57,8 @@ RowTop row_top(const T* y, Index n, int threads) {
   RowTop top{.largest = -std::numeric_limits<double>::infinity()};
   for (Index piece = 0; piece < Pieces(n).count; ++piece) {
     const RowTop& part = parts[static_cast<std::size_t>(piece)];
-    top.largest = std::isnan(part.largest) || std::isnan(top.largest) ? nan : std::max(top.largest, part.largest);
+    top.largest =
+        std::isnan(part.largest) || std::isnan(top.largest) ? nan : std::max(top.largest, part.largest);
     top.masked += part.masked;
   }
   return top;

@@ -5,8 +5,8 @@
 namespace altdiff::detail {
 
 struct RowTop {
-  double largest;    ///< NaN if an entry is NaN or +inf
-  Index masked = 0;  ///< how many entries are -inf
+  double largest = 0;  ///< NaN if an entry is NaN or +inf
+  Index masked = 0;    ///< how many entries are -inf
 };
 
 template <class T>

@@ -22,8 +22,8 @@ T rounded_up(double value) {
   return -rounded_down<T>(-value);
 }
 
-/// The largest entry that p leaves at the lower limit, and the smallest that it holds at the upper one. Beside
-/// a huge p a limit has no digits, so the values decide.
+/// The largest entry that p leaves at the lower limit, and the smallest that it holds at the upper one.
+/// Beside a huge p a limit has no digits, so the values decide.
 template <class T, class Curve>
 T low_edge(double l, double p, Curve /*curve*/) {
   const double edge = Curve::entry(l, p);
@@ -55,7 +55,7 @@ struct Places {
 /// The sum of a pack's numbers, added to four sums in double.
 template <class T>
 void add_pack(const Pack<T>& pack, Lanes& sums) {
-  std::array<T, static_cast<std::size_t>(pack_size<T>)> numbers;
+  std::array<T, static_cast<std::size_t>(pack_size<T>)> numbers{};
   std::memcpy(numbers.data(), &pack, sizeof(pack));
   for (Index k = 0; k < pack_size<T>; k += lanes) sums += load(numbers.data() + k, Full{});
 }
@@ -163,15 +163,15 @@ TakenOut take_out(const T* e, Index n, const Edges<T>& edges, double* open) {
       high_open += value >= at.free_to ? 1 : 0;
     }
   };
-  constexpr unsigned every = (1U << size) - 1;
+  constexpr unsigned every = (1U << static_cast<unsigned>(size)) - 1;
   Index i = 0;
   for (; i + size <= n; i += size) one(e + i, every);
   const Index absent = i < n ? size - (n - i) : 0;
   if (absent > 0) {
-    std::array<T, static_cast<std::size_t>(size)> rest;
+    std::array<T, static_cast<std::size_t>(size)> rest{};
     rest.fill(-std::numeric_limits<T>::infinity());  // low, and not counted
     std::copy(e + i, e + n, rest.begin());
-    one(rest.data(), every >> absent);
+    one(rest.data(), every >> static_cast<unsigned>(absent));
   }
   for (Index k = 0; k < size; ++k) {
     result.places.low += static_cast<double>(low_count[k]);

@@ -153,7 +153,7 @@ class RootSearch {
   template <class Set>
   [[nodiscard]] Sums tally(const Set& set, Index count, double p) const {
     if constexpr (same_limits<Set>) return same_tally(set, count, p);
-    const Tally all_entries = sweep_row<Tally>(count, threads_, [set, p](Index i, auto some, Tally& t) {
+    const auto all_entries = sweep_row<Tally>(count, threads_, [set, p](Index i, auto some, Tally& t) {
       const Lanes e = load(set.e + i, some);
       const Lanes l = set.lower.at(i, some);
       const Lanes u = set.upper.at(i, some);
@@ -225,7 +225,7 @@ class RootSearch {
         kept -= open[lane];
       }
     };
-    const Decided d = sweep<Decided>(0, n_, body);
+    const auto d = sweep<Decided>(0, n_, body);
     fixed_ += sum(d.fixed);
     free_e_ += sum(d.e);
     free_count_ += total(d.count);

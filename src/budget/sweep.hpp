@@ -50,8 +50,11 @@ unsigned lane_bits(const Mask& mask) {
   else
     return static_cast<unsigned>(_mm256_movemask_pd(std::bit_cast<__m256d>(mask)));
 #else
+  using Words =
+      std::conditional_t<sizeof(T) == 4, std::array<std::uint32_t, 8>, std::array<std::uint64_t, 4>>;
+  const auto words = std::bit_cast<Words>(mask);
   unsigned bits = 0;
-  for (unsigned k = 0; k < 32 / sizeof(T); ++k) bits |= (mask[k] != 0 ? 1U : 0U) << k;
+  for (unsigned k = 0; k < words.size(); ++k) bits |= (words[k] != 0 ? 1U : 0U) << k;
   return bits;
 #endif
 }
