@@ -14,12 +14,13 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 template <class T>
-double largest_of_piece(const T* y, Index n) {
+RowTop top_of_piece(const T* y, Index n) {
   constexpr Index size = pack_size<T>;
   constexpr T top = std::numeric_limits<T>::infinity();
   Pack<T> even = Pack<T>{} - top;
   Pack<T> odd = even;
-  auto good = even < Pack<T>{} + top;  // a maximum would pass over NaN
+  auto good = even < Pack<T>{} + top;    // a maximum would pass over NaN
+  auto masked = even > Pack<T>{} + top;  // none
   Index i = 0;
   for (; i + 2 * size <= n; i += 2 * size) {
     const Pack<T> a = load_pack(y + i);
@@ -27,38 +28,43 @@ double largest_of_piece(const T* y, Index n) {
     even = a > even ? a : even;
     odd = b > odd ? b : odd;
     good &= (a < Pack<T>{} + top) & (b < Pack<T>{} + top);
+    masked -= (a == Pack<T>{} - top) + (b == Pack<T>{} - top);  // a mask is -1
   }
-  T largest = -top;
+  RowTop result{.largest = -static_cast<double>(top)};
   bool valid = true;
   for (Index k = 0; k < size; ++k) {
-    largest = std::max({largest, even[k], odd[k]});
+    result.largest = std::max({result.largest, static_cast<double>(even[k]), static_cast<double>(odd[k])});
+    result.masked += masked[k];
     valid = valid && good[k] != 0;
   }
   for (; i < n; ++i) {
     valid = valid && y[i] < top;
-    largest = std::max(largest, y[i]);
+    result.largest = std::max(result.largest, static_cast<double>(y[i]));
+    result.masked += y[i] == -top ? 1 : 0;
   }
-  return valid ? static_cast<double>(largest) : nan;
+  if (!valid) result.largest = nan;
+  return result;
 }
 
 }  // namespace
 
 template <class T>
-double largest_valid(const T* y, Index n, int threads) {
-  std::array<double, most_pieces> parts{};
+RowTop row_top(const T* y, Index n, int threads) {
+  std::array<RowTop, most_pieces> parts{};
   for_pieces(n, threads, [&](Index begin, Index end, Index piece) {
-    parts[static_cast<std::size_t>(piece)] = largest_of_piece(y + begin, end - begin);
+    parts[static_cast<std::size_t>(piece)] = top_of_piece(y + begin, end - begin);
   });
-  double largest = -std::numeric_limits<double>::infinity();
+  RowTop top{.largest = -std::numeric_limits<double>::infinity()};
   for (Index piece = 0; piece < Pieces(n).count; ++piece) {
-    const double part = parts[static_cast<std::size_t>(piece)];
-    if (std::isnan(part)) return nan;
-    largest = std::max(largest, part);
+    const RowTop& part = parts[static_cast<std::size_t>(piece)];
+    top.largest =
+        std::isnan(part.largest) || std::isnan(top.largest) ? nan : std::max(top.largest, part.largest);
+    top.masked += part.masked;
   }
-  return largest;
+  return top;
 }
 
-template double largest_valid(const float*, Index, int);
-template double largest_valid(const double*, Index, int);
+template RowTop row_top(const float*, Index, int);
+template RowTop row_top(const double*, Index, int);
 
 }  // namespace altdiff::detail

@@ -4,8 +4,12 @@
 
 namespace altdiff::detail {
 
-/// The largest entry of a row; NaN if one is NaN or +inf.
+struct RowTop {
+  double largest = 0;  ///< NaN if an entry is NaN or +inf
+  Index masked = 0;    ///< how many entries are -inf
+};
+
 template <class T>
-[[nodiscard]] double largest_valid(const T* y, Index n, int threads);
+[[nodiscard]] RowTop row_top(const T* y, Index n, int threads);
 
 }  // namespace altdiff::detail

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "budget/places.hpp"
 #include "budget/row.hpp"
 
 namespace altdiff::detail {
@@ -17,6 +18,7 @@ struct Shifted {
   static Lanes slope(Lanes /*e*/) { return all(1); }
   static double sum(double e, double count, double p) { return e + count * p; }
   static double slope(double /*e*/, double count) { return count; }
+  static double entry(double value, double p) { return value - p; }
 };
 
 /// Softmax: e = exp(y - shift), p = exp(shift - tau).
@@ -26,6 +28,7 @@ struct Scaled {
   static Lanes slope(Lanes e) { return e; }
   static double sum(double e, double /*count*/, double p) { return e * p; }
   static double slope(double e, double /*count*/) { return e; }
+  static double entry(double value, double p) { return value / p; }
 };
 
 /// Entries of a row, as they lie in the caller's memory.
@@ -36,10 +39,18 @@ struct RowEntries {
   Upper upper;
 };
 
+template <class Entries>
+constexpr bool same_limits = std::is_same_v<decltype(Entries::lower), SameLimit> &&
+                             std::is_same_v<decltype(Entries::upper), SameLimit>;
+
 /// Entries that were copied.
 using OpenEntries = RowEntries<double, EachLimit<double>, EachLimit<double>>;
+using SameEntries = RowEntries<double, SameLimit, SameLimit>;
 
 /// Sums at one trial p.
+struct Sums {
+  double sum, slope, low, high;
+};
 struct Tally {
   Lanes sum{}, slope{};
   LaneMask low{}, high{};
@@ -66,9 +77,9 @@ struct Decided {
   }
 };
 
-/// One end of the bracket, and how many of the open entries are at their limits there.
+/// One end of the bracket, how many of the open entries are at their limits there, and the sum.
 struct BracketEnd {
-  double p, low, high;
+  double p, low, high, sum = 0;
 };
 
 /// Newton's method within a bracket. Where the limits are two-sided it could run in circles; so entries that
@@ -77,22 +88,30 @@ struct BracketEnd {
 template <class Curve, class Entries>
 class RootSearch {
  public:
-  /// `size` is that of the numbers which add up to the total.
-  RootSearch(const Entries& entries, Index n, double total, double size, double reach, RowScratch& scratch,
+  /// A sum that misses the total by no more than `gap` is as good as it.
+  RootSearch(const Entries& entries, Index n, double total, double gap, double reach, Room& scratch,
              int threads)
       : entries_(entries),
         n_(n),
         total_(total),
-        smallest_gap_(std::numeric_limits<double>::epsilon() * size),
+        smallest_gap_(gap),
         reach_(reach),
         scratch_(scratch),
         threads_(threads),
         a_{.p = Curve::lowest, .low = static_cast<double>(n), .high = 0},
         b_{.p = std::numeric_limits<double>::infinity(), .low = 0, .high = static_cast<double>(n)} {}
 
+  /// Beside the entries, others that are decided: the sum of the fixed, and the free.
+  void begin_with(double fixed, double free_e, double free_count) {
+    fixed_ = fixed;
+    free_e_ = free_e;
+    free_count_ = free_count;
+  }
+
   /// The root, from a first trial; a p beyond the reach if it is not within; NaN if it was not found.
   double find(double p) {
     BracketEnd last{.p = 0, .low = -1, .high = -1};
+    bool was_secant = false;
     for (int k = 0; k < most_trials; ++k) {
       const BracketEnd here = at(p);
       const double gap = total_ - sum_;
@@ -103,6 +122,10 @@ class RootSearch {
       last = here;
       double next = newton;
       if (!bracketed()) next += next - p;  // a bracket is worth more than a close trial
+      const bool leaves = !inside(next);
+      if (leaves && bracketed() && !was_secant) next = secant();
+      was_secant = leaves && inside(next);
+      if (was_secant) last.low = -1;  // as many at the limits need not be the same ones
       if (!inside(next) || k % 8 == 7)
         next = decided_trial(&last);
       else if (open_at_most() <= static_cast<double>(n_) / 4)
@@ -123,10 +146,14 @@ class RootSearch {
   [[nodiscard]] bool bracketed() const { return a_.p > Curve::lowest && std::isfinite(b_.p); }
   [[nodiscard]] bool inside(double p) const { return a_.p < p && p < b_.p; }
   [[nodiscard]] double middle() const { return a_.p / 2 + b_.p / 2; }
+  [[nodiscard]] double secant() const {
+    return a_.p + (b_.p - a_.p) * ((total_ - a_.sum) / (b_.sum - a_.sum));
+  }
   [[nodiscard]] double open_at_most() const { return (a_.low - b_.low) + (b_.high - a_.high); }
   template <class Set>
-  [[nodiscard]] Tally tally(const Set& set, Index count, double p) const {
-    return sweep_row<Tally>(count, threads_, [set, p](Index i, auto some, Tally& t) {
+  [[nodiscard]] Sums tally(const Set& set, Index count, double p) const {
+    if constexpr (same_limits<Set>) return same_tally(set, count, p);
+    const auto all_entries = sweep_row<Tally>(count, threads_, [set, p](Index i, auto some, Tally& t) {
       const Lanes e = load(set.e + i, some);
       const Lanes l = set.lower.at(i, some);
       const Lanes u = set.upper.at(i, some);
@@ -139,14 +166,32 @@ class RootSearch {
       t.low -= low;  // a mask is -1
       t.high -= high;
     });
+    return {.sum = sum(all_entries.sum),
+            .slope = sum(all_entries.slope),
+            .low = total(all_entries.low),
+            .high = total(all_entries.high)};
+  }
+
+  template <class Set>
+  [[nodiscard]] Sums same_tally(const Set& set, Index count, double p) const {
+    using T = std::decay_t<decltype(*set.e)>;
+    const double l = set.lower.value;
+    const double u = set.upper.value;
+    const Places places =
+        count_places(set.e, count, low_edge<T>(l, p, Curve{}), high_edge<T>(u, p, Curve{}), threads_);
+    const double free = static_cast<double>(count) - places.low - places.high;
+    return {.sum = places.fixed(l, u) + Curve::sum(places.e, free, p),
+            .slope = Curve::slope(places.e, free),
+            .low = places.low,
+            .high = places.high};
   }
 
   /// Sets sum and slope at p.
   BracketEnd at(double p) {
-    const Tally t = copied_ ? tally(open_, n_, p) : tally(entries_, n_, p);
-    sum_ = fixed_ + Curve::sum(free_e_, free_count_, p) + sum(t.sum);
-    slope_ = Curve::slope(free_e_, free_count_) + sum(t.slope);
-    return {.p = p, .low = total(t.low), .high = total(t.high)};
+    const Sums t = copied_ ? tally(open_, n_, p) : tally(entries_, n_, p);
+    sum_ = fixed_ + Curve::sum(free_e_, free_count_, p) + t.sum;
+    slope_ = Curve::slope(free_e_, free_count_) + t.slope;
+    return {.p = p, .low = t.low, .high = t.high, .sum = sum_};
   }
 
   /// Keeps of a set the entries that the bracket leaves open, and adds up the others.
@@ -180,27 +225,53 @@ class RootSearch {
         kept -= open[lane];
       }
     };
-    const Decided d = sweep<Decided>(0, n_, body);
+    const auto d = sweep<Decided>(0, n_, body);
     fixed_ += sum(d.fixed);
     free_e_ += sum(d.e);
     free_count_ += total(d.count);
-    a_ = {.p = a_.p, .low = total(d.low), .high = 0};
-    b_ = {.p = b_.p, .low = 0, .high = total(d.high)};
+    a_ = {.p = a_.p, .low = total(d.low), .high = 0, .sum = a_.sum};
+    b_ = {.p = b_.p, .low = 0, .high = total(d.high), .sum = b_.sum};
     open_ = {.e = e_open, .lower = {l_open}, .upper = {u_open}};
     n_ = kept;
     copied_ = true;
+  }
+
+  template <class Set>
+  void keep_open_same(const Set& set, double* open) {
+    using T = std::decay_t<decltype(*set.e)>;
+    constexpr double huge = std::numeric_limits<double>::max();
+    const double l = set.lower.value;
+    const double u = set.upper.value;
+    const auto edges = edges_of<Curve, T>(std::max(a_.p, -huge), std::min(b_.p, huge), l, u);
+    const TakenOut out = detail::take_out(set.e, n_, edges, open);
+    fixed_ += out.places.fixed(l, u);
+    free_e_ += out.places.e;
+    free_count_ += out.count;
+    n_ = out.open;
+    a_ = {.p = a_.p, .low = out.low_open, .high = 0, .sum = a_.sum};
+    b_ = {.p = b_.p, .low = 0, .high = out.high_open, .sum = b_.sum};
+    open_ = {.e = open, .lower = set.lower, .upper = set.upper};
+    copied_ = true;
+  }
+
+  template <class Set>
+  void keep_open(const Set& set) {
+    if constexpr (same_limits<Set>)
+      keep_open_same(set, memory_);
+    else
+      keep_open(set, memory_, memory_ + room_, memory_ + 2 * room_);
   }
 
   /// `last` counts entries that may be gone.
   void take_out(BracketEnd* last) {
     last->low = -1;
     if (copied_) {
-      keep_open(open_, memory_, memory_ + room_, memory_ + 2 * room_);
+      keep_open(open_);
       return;
     }
     room_ = static_cast<Index>(std::min(open_at_most(), static_cast<double>(n_))) + lanes;
-    memory_ = scratch_.room(3 * room_);
-    keep_open(entries_, memory_, memory_ + room_, memory_ + 2 * room_);
+    memory_ = scratch_.room((same_limits<Entries> ? 1 : 3) * room_);
+    keep_open(entries_);
   }
 
   /// What the total would be if all that is not fixed were free: the next trial. (B3)
@@ -232,13 +303,13 @@ class RootSearch {
   Entries entries_;
   Index n_;  // entries that are open
   double total_, smallest_gap_, reach_;
-  RowScratch& scratch_;
+  Room& scratch_;
   int threads_;
   BracketEnd a_, b_;
   double fixed_ = 0, free_e_ = 0, free_count_ = 0;  // of decided entries
   double sum_ = 0, slope_ = 0;                      // at the last trial
   bool copied_ = false, finished_ = false;
-  OpenEntries open_{};
+  std::conditional_t<same_limits<Entries>, SameEntries, OpenEntries> open_{};
   double* memory_ = nullptr;
   Index room_ = 0;
 };

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "budget/exp.hpp"
-#include "budget/largest.hpp"
-#include "budget/root.hpp"
+#include "budget/facts.hpp"
+#include "budget/narrow.hpp"
 #include "budget/simplex.hpp"
 
 namespace altdiff::detail {
@@ -14,55 +14,6 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 BudgetRow failed(Status status) { return {.status = static_cast<double>(status)}; }
-
-/// What has to be known of a row before it is solved.
-struct Facts {
-  Lanes bad{}, lower{}, upper{}, size{};         // size: of the finite limits
-  Lanes e{}, count{}, largest = all(-infinity);  // e, count: without masked entries
-
-  void add(const Facts& other) {
-    bad += other.bad;
-    lower += other.lower;
-    upper += other.upper;
-    size += other.size;
-    e += other.e;
-    count += other.count;
-    largest = larger(largest, other.largest);
-  }
-};
-
-template <class T>
-Facts facts_of(const RowOf<T>& row) {
-  const double least = row.kind == Budget::Softmax ? 0 : -infinity;
-  return with_limits(row, [&](const auto& lower, const auto& upper) {
-    return sweep_row<Facts>(row.n, row.threads, [=, y_row = row.y](Index i, auto some, Facts& f) {
-      const Lanes y = load(y_row + i, some, -infinity);
-      const Lanes l = lower.at(i, some);
-      const Lanes u = upper.at(i, some);
-      const LaneMask here = present(some);
-      const auto masked = y == all(-infinity);
-      const Lanes reach = y - l;  // NaN if both are -inf
-      const auto good = (y < all(infinity)) & (u >= l) & (u > all(-infinity)) & (l < all(infinity)) &
-                        (l >= all(least)) & (reach == reach);
-      f.bad += where(here & ~good, all(1), Lanes{});
-      f.lower += here ? l : Lanes{};
-      f.upper += where(here, where(masked, l, u), Lanes{});
-      f.size += here & (l > all(-infinity)) ? magnitude(l) : Lanes{};
-      f.size += here & (u < all(infinity)) ? magnitude(u) : Lanes{};
-      f.e += masked ? Lanes{} : y;
-      f.count += masked ? Lanes{} : all(1);
-      f.largest = larger(f.largest, y);
-    });
-  });
-}
-
-/// Of the numbers that add up to the total, for what rounding makes of their sum.
-template <class T>
-double size_of(const RowOf<T>& row, const Facts& facts) {
-  return std::abs(row.total) + sum(facts.size);
-}
-
-double largest_of(const Lanes& v) { return std::max({v[0], v[1], v[2], v[3]}); }
 
 /// Sums over x as it is written.
 struct Written {
@@ -105,20 +56,40 @@ BudgetRow write_sparsemax(const RowOf<T>& row, double base, double level, T* x) 
   return written.state(row.total, base, level);
 }
 
+/// A root, and a p at which it is known that the sum does not exceed the total.
+struct Found {
+  double p, known;
+};
+
+/// Of the row with entries e; a p beyond the reach if the root is not within.
+template <class Curve, class T>
+Found find_root(const RowOf<T>& row, const T* e, double size, double first, double reach,
+                RowScratch& scratch) {
+  const double gap = std::numeric_limits<double>::epsilon() * size;
+  return with_limits(row, [&](const auto& lower, const auto& upper) -> Found {
+    using Lower = std::decay_t<decltype(lower)>;
+    using Upper = std::decay_t<decltype(upper)>;
+    if constexpr (std::is_same_v<Lower, SameLimit> && std::is_same_v<Upper, SameLimit>) {
+      const SameRow<T> same{e, row.n, lower, upper, row.total, gap};
+      const double p = sampled_root<Curve>(same, scratch, row.threads);
+      if (p <= reach) return {.p = p, .known = p};
+    }
+    RootSearch<Curve, RowEntries<T, Lower, Upper>> search({e, lower, upper}, row.n, row.total, gap, reach,
+                                                          scratch, row.threads);
+    const double p = search.find(first);
+    return {.p = p, .known = search.lower_end()};
+  });
+}
+
 template <class T>
 BudgetRow capped_sparsemax(const RowOf<T>& row, const Facts& facts, T* x, RowScratch& scratch) {
   const auto search = [&](const T* e, double first) {
-    return with_limits(row, [&](const auto& lower, const auto& upper) {
-      const RowEntries entries{e, lower, upper};
-      RootSearch<Shifted, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
-          entries, row.n, row.total, size_of(row, facts), infinity, scratch, row.threads);
-      return root.find(first);
-    });
+    return find_root<Shifted>(row, e, facts.size, first, infinity, scratch).p;
   };
   constexpr double far = 1e4;
   constexpr int most_moves = 32;
-  const double first = (row.total - sum(facts.e)) / sum(facts.count);
-  double p = search(row.y, std::isfinite(first) ? first : -largest_of(facts.largest));
+  const double first = row.total / static_cast<double>(row.n) - facts.mean;
+  double p = search(row.y, std::isfinite(first) ? first : -facts.largest);
   double base = 0;
   for (int k = 0; k < most_moves && std::abs(p) > far * std::abs(row.total); ++k) {
     const double next = base - p;  // beside a large y the level has too few digits
@@ -174,7 +145,7 @@ double write_exponentials(const RowOf<T>& row, double shift, T* x) {
 template <class T>
 BudgetRow write_softmax(const RowOf<T>& row, double shift, double p, T* x) {
   constexpr double near = touching_distance<T>;
-  const Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
+  Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
     return sweep_row<Written>(row.n, row.threads, [=](Index i, auto some, Written& w) {
       const Lanes l = lower.at(i, some);
       const Lanes u = upper.at(i, some);
@@ -182,12 +153,12 @@ BudgetRow write_softmax(const RowOf<T>& row, double shift, double p, T* x) {
       const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
       store(x + i, own, some);
       w.sum += own;
-      w.size += magnitude(own);
       const auto at_lower = (v > Lanes{}) & (magnitude(v - l) <= near * l);
       const auto at_upper = (u < all(infinity)) & (magnitude(v - u) <= near * u);
       w.touching -= present(some) & (at_lower | at_upper) & (l < u);
     });
   });
+  written.size = written.sum;
   return written.state(row.total, shift, -std::log(p));
 }
 
@@ -214,34 +185,29 @@ double largest_below(const RowOf<T>& row, const T* e, double p) {
 template <class T>
 BudgetRow capped_softmax(const RowOf<T>& row, double shift, double size, T* x, RowScratch& scratch) {
   constexpr double reach = 1e15;  // beyond, what is left of the row has too few digits, or none
+  const bool one_limit = row.upper.data == nullptr && row.lower.data == nullptr && row.lower.value == 0;
+  // What the largest entry, whose exponential is 1, may be without touching its limit.
+  double largest_free = one_limit ? row.upper_at(0) * (1 - 2 * touching_distance<T>) : 0;
   for (;;) {
     const double e = write_exponentials(row, shift, x);
-    double p = 0;
-    double known = 0;
-    with_limits(row, [&](const auto& lower, const auto& upper) {
-      const RowEntries entries{static_cast<const T*>(x), lower, upper};
-      RootSearch<Scaled, RowEntries<T, std::decay_t<decltype(lower)>, std::decay_t<decltype(upper)>>> root(
-          entries, row.n, row.total, size, reach * row.total, scratch, row.threads);
-      p = root.find(row.total / e);
-      known = root.lower_end();
-    });
+    if (row.total / e < largest_free) return write_plain_softmax(row, shift, row.total / e, x);
+    const auto [p, known] = find_root<Scaled>(row, x, size, row.total / e, reach * row.total, scratch);
     if (p <= reach * row.total) return write_softmax(row, shift, p, x);
     const double next = largest_below(row, x, known);
     if (!(next < shift)) return failed(Status::NumericalError);
     if (next == -infinity) return write_softmax(row, shift, known, x);  // all that moves is at its limit
     shift = next;
+    largest_free = 0;
   }
 }
 
 template <class T>
 Status checked(const RowOf<T>& row, const Facts& facts) {
   constexpr double rounding = 4 * static_cast<double>(std::numeric_limits<T>::epsilon());
-  if (sum(facts.bad) > 0) return Status::InvalidData;
-  const double lower = sum(facts.lower);
-  const double upper = sum(facts.upper);
-  const double margin = rounding * size_of(row, facts);
+  if (!facts.valid) return Status::InvalidData;
+  const double margin = rounding * facts.size;
   const auto above = [&](double a, double b) { return a - b > margin; };
-  if (above(lower, row.total) || (upper < infinity && above(row.total, upper)))
+  if (above(facts.lower, row.total) || (facts.upper < infinity && above(row.total, facts.upper)))
     return Status::PrimalInfeasible;
   return Status::Solved;
 }
@@ -281,7 +247,7 @@ BudgetRow plain_sparsemax(const RowOf<T>& row, T* x) {
 
 template <class T>
 BudgetRow plain_softmax(const RowOf<T>& row, T* x) {
-  const double largest = largest_valid(row.y, row.n, row.threads);
+  const double largest = row_top(row.y, row.n, row.threads).largest;
   if (std::isnan(largest)) return failed(Status::InvalidData);
   if (largest == -infinity) return failed(Status::PrimalInfeasible);
   const double e = write_exponentials(row, largest, x);
@@ -293,12 +259,11 @@ BudgetRow capped_row(const RowOf<T>& row, T* x, RowScratch& scratch) {
   const Facts facts = facts_of(row);
   const Status status = checked(row, facts);
   if (status != Status::Solved) return failed(status);
-  const double largest = largest_of(facts.largest);
-  const double spare = row.total - sum(facts.lower);
-  const bool none = spare <= std::numeric_limits<double>::epsilon() * size_of(row, facts);
-  if (largest == -infinity || none) return at_lower(row, largest, x);
+  const double spare = row.total - facts.lower;
+  const bool none = spare <= std::numeric_limits<double>::epsilon() * facts.size;
+  if (facts.largest == -infinity || none) return at_lower(row, facts.largest, x);
   return row.kind == Budget::Sparsemax ? capped_sparsemax(row, facts, x, scratch)
-                                       : capped_softmax(row, largest, size_of(row, facts), x, scratch);
+                                       : capped_softmax(row, facts.largest, facts.size, x, scratch);
 }
 
 }  // namespace

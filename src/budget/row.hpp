@@ -79,7 +79,7 @@ template <class T>
 constexpr double touching_distance = 8 * double{std::numeric_limits<T>::epsilon()};
 
 /// Memory that the rows of one thread use one after another.
-struct RowScratch {
+struct Room {
   Memory numbers;
   Index size = 0;
 
@@ -91,6 +91,10 @@ struct RowScratch {
     }
     return numbers.data();
   }
+};
+
+struct RowScratch : Room {
+  Room sample;
 };
 
 /// Solves one row: x, and what is said of it.

@@ -51,7 +51,7 @@ Index collect_row(const T* y, Index n, T threshold, T* target, int threads) {
 
 template <class T>
 SimplexLevel simplex_level(const T* y, Index n, double total, T* candidates, int threads) {
-  const double base = largest_valid(y, n, threads);
+  const double base = row_top(y, n, threads).largest;
   if (std::isnan(base)) return {.valid = false};
   if (base == -std::numeric_limits<double>::infinity()) return {.masked = true};
   // The largest entry alone would exceed the total at a level below base - total.

@@ -33,8 +33,30 @@ inline Lanes magnitude(Lanes v) {
 /// Whether a comparison holds in any lane of 32 bytes.
 template <class Mask>
 bool any(const Mask& mask) {
+#ifdef __AVX__
+  const auto bits = std::bit_cast<__m256i>(mask);
+  return _mm256_testz_si256(bits, bits) == 0;
+#else
   const auto words = std::bit_cast<std::array<std::uint64_t, 4>>(mask);
   return (words[0] | words[1] | words[2] | words[3]) != 0;
+#endif
+}
+/// One bit of each lane of a comparison of Ts in 32 bytes.
+template <class T, class Mask>
+unsigned lane_bits(const Mask& mask) {
+#ifdef __AVX__
+  if constexpr (std::is_same_v<T, float>)
+    return static_cast<unsigned>(_mm256_movemask_ps(std::bit_cast<__m256>(mask)));
+  else
+    return static_cast<unsigned>(_mm256_movemask_pd(std::bit_cast<__m256d>(mask)));
+#else
+  using Words =
+      std::conditional_t<sizeof(T) == 4, std::array<std::uint32_t, 8>, std::array<std::uint64_t, 4>>;
+  const auto words = std::bit_cast<Words>(mask);
+  unsigned bits = 0;
+  for (unsigned k = 0; k < words.size(); ++k) bits |= (words[k] != 0 ? 1U : 0U) << k;
+  return bits;
+#endif
 }
 inline double sum(const Lanes& v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 
