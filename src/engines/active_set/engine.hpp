@@ -39,8 +39,8 @@ extern template void solve_kkt(const ConstraintSpace&, std::span<const DualState
 extern template void solve_kkt(const ConstraintSpace&, std::span<const KeptSet* const>, Block, Block, Block,
                                KktWorkspace&);
 
-/// The products that residuals are made of, for columns with the matrices of one instance; without a space its
-/// P is symmetric.
+/// The products that residuals are made of, for columns with the matrices of one instance; without a space
+/// its P is symmetric.
 struct Products {
   DenseMatrix Px{}, Ax{}, Gx{}, Aty{}, Gtz{};
 
