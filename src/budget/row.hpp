@@ -76,7 +76,7 @@ auto with_limits(const RowOf<T>& row, const Body& body) {
 
 /// How far rounding may move y - tau, or the logarithm of x.
 template <class T>
-constexpr double touching_distance = 8 * double{std::numeric_limits<T>::epsilon()};
+constexpr double touching_distance = 8.0 * std::numeric_limits<T>::epsilon();
 
 /// Memory that the rows of one thread use one after another.
 struct Room {
