@@ -101,10 +101,10 @@ class Quadratic(Term):
 
 
 class Separable(Term):
-    """sum_i weight_i phi((M x - offset)_i), where phi is, by `kind`,
+    """A sum of weight_i phi((M x - offset)_i) over i, where phi is, by `kind`,
 
     "square" t^2 / 2; "entropy" t log t; "-log" -log t; "softplus" (or "logistic") log(1 + e^t); "exp" (or
-    "poisson") e^t; "pseudo-huber" sqrt(1 + t^2) - 1; "power" |t|^exponent, exponent >= 2; "binary entropy"
+    "poisson") e^t; "pseudo-huber" sqrt(1 + t^2) - 1; "power" abs(t)^exponent, exponent >= 2; "binary entropy"
     t log t + (1 - t) log(1 - t).
 
     Without M it is x itself that the offset is taken from. Weights, one if absent, are not negative; a weight

@@ -74,7 +74,7 @@ def alternating_differentiation(
     by one directional derivative. `stopping="paper"` stops when x moves by less than `tolerance`, relatively,
     which may be far from the solution; "residual" stops on the relative residuals. `objective`, an `Entropy`
     or a sum of the terms of `solve_convex`, replaces P and q; `wrt` may then also name a number that a single
-    term has, and the Jacobian is (n, *shape of the number).
+    term has, and the Jacobian is (n, ...) with the shape of the number.
     """
     if stopping not in _STOPPING:
         raise ValueError(f"stopping must be one of {', '.join(_STOPPING)}, got {stopping!r}")

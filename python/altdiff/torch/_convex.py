@@ -34,11 +34,12 @@ class ConvexLayer(torch.nn.Module):
     """Minimises a smooth convex f(x; theta) subject to G x <= h, A x = b, lb <= x <= ub.
 
     `objective` is one of
+
     - a built-in objective with its numbers, `Linear(q) + Separable("entropy")`; then theta is empty;
     - its class, `ConvexLayer(Quadratic)`, or `builder(make)`: theta is what they are made from;
-    - a function f(x, *theta) of one instance that returns a scalar tensor, or a module, whose parameters get
-      gradients too;
-    - `elementwise(phi, M)`, the sum of phi((M x)_i, *theta).
+    - a function of x and theta, of one instance, that returns a scalar tensor, or a module, whose parameters
+      get gradients too;
+    - `elementwise(phi, M)`, the sum of phi over the entries of M x.
 
     `ranks`, `n` and `domain` describe a function: how many dimensions each theta has for one instance (more
     are batch dimensions; by default there are none), how many variables there are where no constraint tells,

@@ -59,7 +59,7 @@ class Bound:
 
 
 class elementwise:  # noqa: N801
-    """The objective f(x) = sum_i phi((M x)_i, *theta), where phi(t, *theta) works entry by entry.
+    """The objective that adds up phi over the entries of M x; phi takes these and theta, entry by entry.
 
     `phi` takes a tensor of any shape and returns one of that shape; a theta is a number, or has an entry for
     each row of M, and may have batch dimensions in front. Two derivatives of phi are all that the layer
