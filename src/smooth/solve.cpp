@@ -148,6 +148,9 @@ class SmoothSolver {
       settings.log = {};
       static_cast<BatchSolution&>(solution) = solve(equivalent_->program, settings, newton.point);
     }
+    // Quadratic programs without bounds have no multipliers of them.
+    if (solution.point.z_box.rows() == 0)
+      solution.point.z_box = DenseMatrix::Zero(program_.constraints.n, size_);
     for (Index i = 0; i < size_; ++i) take(newton, i, solution);
     separable_.write(solution, *std::const_pointer_cast<BatchLinearisation>(solution.linearisation));
     solution.equivalent = equivalent_;
