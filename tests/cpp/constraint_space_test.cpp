@@ -60,7 +60,7 @@ void expect_kkt_solved(const InConstraintSpace& program, Random& random) {
   const DenseMatrix right_side = a;
   detail::KktWorkspace workspace;
   const DualState* const states = &state;
-  solve_kkt(program.space(), {&states, 1}, a, c_E, c_I, workspace);
+  solve_kkt<DualState>(program.space(), {&states, 1}, a, c_E, c_I, workspace);
 
   const double size = 1 + u.norm() + v.norm();
   EXPECT_LT((a - u).norm(), 1e-9 * size);

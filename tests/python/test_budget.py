@@ -9,7 +9,7 @@ import altdiff
 import numpy as np
 import pytest
 from altdiff import SolveError, Status, solve_budget
-from helpers.budgets import KINDS, kkt_error, random_row
+from helpers.budgets import KINDS, Row, kkt_error, random_row
 from helpers.differences import central_difference, relative_error
 
 INF, NAN = np.inf, np.nan
@@ -34,6 +34,20 @@ def test_long_rows_satisfy_the_conditions_of_optimality(kind: str) -> None:
     for n in (1000, 40000, 140001):
         for limits in ("own", "cap", "plain"):
             row = random_row(generator, limits, scale=3.0, n=n)
+            assert kkt_error(kind, row, solve(kind, *row)) < 1e-12
+
+
+@both
+@pytest.mark.parametrize("n", [8192, 16384, 40000])
+def test_a_row_whose_sample_tells_nothing_of_the_others_is_solved(kind: str, n: int) -> None:
+    generator = np.random.default_rng(5)
+    y = generator.normal(size=n)
+    for step in (32, 128):  # every so many entries a long row takes four as a sample
+        for offset in (-50.0, 50.0):
+            misleading = y.copy()
+            for lane in range(4):
+                misleading[lane::step] += offset
+            row = Row(misleading, 2.0 / n, 0.0, 1.0)
             assert kkt_error(kind, row, solve(kind, *row)) < 1e-12
 
 
