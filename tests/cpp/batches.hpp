@@ -48,7 +48,11 @@ inline void copy_field(const QuadraticProgram<>& from, QuadraticProgram<>& to, F
 }
 
 inline Point column_of(const PointBlock& block, Index i) {
-  return {.x = block.x.col(i), .y = block.y.col(i), .z = block.z.col(i), .z_box = block.z_box.col(i)};
+  const bool boxed = block.z_box.rows() > 0;  // not of a batch without bounds
+  return {.x = block.x.col(i),
+          .y = block.y.col(i),
+          .z = block.z.col(i),
+          .z_box = boxed ? Vector(block.z_box.col(i)) : Vector(Vector::Zero(block.x.rows()))};
 }
 
 /// Programs as a batch, with its arrays. `instances` are what is solved, whatever is shared.
