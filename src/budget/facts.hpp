@@ -53,8 +53,8 @@ Facts facts_of(const RowOf<T>& row, const Lower& lower, const Upper& upper) {
     f.bad += where(here & ~good, all(1), Lanes{});
     f.lower += here ? l : Lanes{};
     f.upper += where(here, where(masked, l, u), Lanes{});
-    f.size += here & (l > all(-infinity)) ? magnitude(l) : Lanes{};
-    f.size += here & (u < all(infinity)) ? magnitude(u) : Lanes{};
+    f.size += (here & (l > all(-infinity))) ? magnitude(l) : Lanes{};
+    f.size += (here & (u < all(infinity))) ? magnitude(u) : Lanes{};
     f.e += masked ? Lanes{} : y;
     f.count += masked ? Lanes{} : all(1);
     f.largest = larger(f.largest, y);

@@ -79,7 +79,7 @@ struct Decided {
 
 /// One end of the bracket, how many of the open entries are at their limits there, and the sum.
 struct BracketEnd {
-  double p, low, high, sum = 0;
+  double p = 0, low = 0, high = 0, sum = 0;
 };
 
 /// Newton's method within a bracket. Where the limits are two-sided it could run in circles; so entries that
