@@ -14,10 +14,9 @@ from altdiff._settings import native_settings
 from altdiff.torch._convex_function import ConvexCall, call_convex
 from altdiff.torch._convex_objective import Options, bind, check_objective, parameters_of
 from altdiff.torch._dynamo import hidden
-from altdiff.torch._function import Call
-from altdiff.torch._outputs import REPORT
+from altdiff.torch._function import Call, all_outputs
 from altdiff.torch._qp import Solution
-from altdiff.torch._tensors import as_double, to_tensor
+from altdiff.torch._tensors import as_double
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,14 +105,15 @@ class ConvexLayer(torch.nn.Module):
         """The whole solution."""
         if torch.compiler.is_compiling():
             torch._dynamo.skip_frame("altdiff.torch leaves convex layers to Python: drop fullgraph=True")
-        return _solution(self._outputs(theta, (G, h, A, b, lb, ub), initial, len(DIFFERENTIABLE)))
+        outputs = self._outputs(theta, (G, h, A, b, lb, ub), initial, len(DIFFERENTIABLE))
+        return Solution(*all_outputs(outputs))
 
     def _outputs(
         self, theta: tuple[Any, ...], fields: tuple[Any, ...], initial: Any, count: int
     ) -> tuple[Any, ...]:
         soft = initial is None and self.warm_start
         bound = bind(self.objective, theta, self._options)
-        start = self._last if soft or initial is None else _start(initial)
+        start = self._last if initial is None else _start(initial)
         outputs = _outputs(bound, self._call()._replace(outputs=count), fields, start, soft)
         if self.warm_start and isinstance(outputs[-1], Solved):
             self._last = {name: outputs[-1].part(name) for name in POINT}
@@ -164,7 +164,8 @@ def solve_convex(
     check_objective(objective, options)
     call = Call(native_settings(settings), on_failure, settings, len(DIFFERENTIABLE))
     start = None if initial is None else _start(initial)
-    return _solution(_outputs(bind(objective, theta, options), call, (G, h, A, b, lb, ub), start))
+    outputs = _outputs(bind(objective, theta, options), call, (G, h, A, b, lb, ub), start)
+    return Solution(*all_outputs(outputs))
 
 
 def make_options(ranks: Sequence[int] | None, n: int | None, domain: tuple[float, float] | None) -> Options:
@@ -195,10 +196,3 @@ def _start(initial: Any) -> Start:
     if not isinstance(initial, (torch.Tensor, np.ndarray)):
         raise TypeError(f"initial must be a Solution, or a tensor with x, got {type(initial).__name__}")
     return {"x": as_double("initial", initial).detach().numpy()}
-
-
-def _solution(outputs: tuple[Any, ...]) -> Solution:
-    *differentiable, report = outputs
-    if isinstance(report, Solved):
-        report = {name: to_tensor(report.report[name]) for name in REPORT}
-    return Solution(*differentiable, **report)

@@ -70,7 +70,7 @@ class Remembered(torch.nn.Module):
         sizes = _sizes_of(layout)
         parts = [solved.batch.part(name).reshape(len(indices), -1) for name in POINT]
         points = np.concatenate(parts, axis=1)
-        right = solved.batch.report()["status"].reshape(-1) == Status.SOLVED
+        right = solved.report["status"].reshape(-1) == Status.SOLVED
         with _LOCK:
             if sizes != self._sizes:
                 self._sizes, self._rows, self._table = sizes, {}, np.empty((0, sum(sizes)))
