@@ -238,7 +238,7 @@ void InstanceTerm::add_cross(const double* x, const InstanceTerm& dot, double* g
 }
 
 void InstanceTerm::pull_back_quadratic(const double* x, const double* u, double objective_bar,
-                                       const Target& target) const {
+                                       const TermGradient& target) const {
   const Numbers v(x, n_);
   if (target.P != nullptr) {
     const Vector half = 0.5 * (Numbers(u, n_) + 0.5 * objective_bar * v);
@@ -250,8 +250,8 @@ void InstanceTerm::pull_back_quadratic(const double* x, const double* u, double 
 }
 
 /// With a = M u: u'grad f = sum_i a_i w_i phi'(t_i), differentiated by w, by t = M x - o, and by M in a. (N6)
-void InstanceTerm::pull_back(const double* x, const double* u, double objective_bar, const Target& target,
-                             Workspace& w) const {
+void InstanceTerm::pull_back(const double* x, const double* u, double objective_bar,
+                             const TermGradient& target, Workspace& w) const {
   if (quadratic()) {
     pull_back_quadratic(x, u, objective_bar, target);
     return;

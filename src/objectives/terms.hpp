@@ -38,14 +38,7 @@ class InstanceTerm {
   void add_cross(const double* x, const InstanceTerm& dot, double* gradient, Workspace& w) const;
 
   /// Adds to the gradients of the fields: that of u'grad f + objective_bar f.
-  struct Target {
-    double* P = nullptr;
-    double* q = nullptr;
-    double* weight = nullptr;
-    double* map = nullptr;
-    double* offset = nullptr;
-  };
-  void pull_back(const double* x, const double* u, double objective_bar, const Target& target,
+  void pull_back(const double* x, const double* u, double objective_bar, const TermGradient& target,
                  Workspace& w) const;
 
   [[nodiscard]] bool quadratic() const { return phi_.kind == TermKind::Quadratic; }
@@ -68,7 +61,7 @@ class InstanceTerm {
   double add_quadratic(const double* x, double* gradient, double* hessian, Workspace& w) const;
   void add_quadratic_cross(const double* x, const InstanceTerm& dot, double* gradient) const;
   void pull_back_quadratic(const double* x, const double* u, double objective_bar,
-                           const Target& target) const;
+                           const TermGradient& target) const;
 
   Phi phi_;
   Index n_, rows_;
