@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from altdiff._arrays import Array
+    from altdiff._convex_layout import ConvexLayout
     from altdiff._layout import Layout, Shape
 
 # The eight fields in order; None where absent.
@@ -140,6 +141,31 @@ class NativeExchangeType(Protocol):
         types: tuple[type, ...],
         describe: Callable[[tuple[Shape | None, ...]], Layout],
     ) -> NativeExchange: ...
+
+
+class NativeSmoothExchange(Protocol):
+    """The same for built-in objectives; tensors are the objective's numbers, then G, h, A, b, lb, ub."""
+
+    def solve(
+        self, objective: object, tensors: tuple[Any, ...], settings: NativeSettings, outputs: int
+    ) -> tuple[ConvexLayout, NativeSmoothBatch, tuple[Any, ...] | None] | None: ...
+    def vjp(
+        self,
+        batch: NativeSmoothBatch,
+        tensors: tuple[Any, ...],
+        bars: tuple[Any, ...],
+        needed: tuple[bool, ...],
+        missing: float,
+        unless_solved: bool,
+    ) -> list[Any] | None: ...
+
+
+class NativeSmoothExchangeType(Protocol):
+    """Constructor, as NativeExchangeType; `describe` returns None where an array cannot be used as it is."""
+
+    def __call__(
+        self, functions: object | None, types: tuple[type, ...], describe: Callable[..., Any]
+    ) -> NativeSmoothExchange: ...
 
 
 class NativeSolution(Protocol):
@@ -314,6 +340,8 @@ class Core(Protocol):
     def Settings(self) -> NativeSettingsType: ...
     @property
     def TensorExchange(self) -> NativeExchangeType: ...
+    @property
+    def SmoothExchange(self) -> NativeSmoothExchangeType: ...
     @property
     def BudgetCall(self) -> NativeBudgetType: ...
     @property

@@ -10,11 +10,11 @@ import numpy as np
 from altdiff import _convex_batch
 from altdiff._arrays import is_sparse, real_array
 from altdiff._convex_batch import Numbers
-from altdiff._convex_layout import layout_of_terms, signature
+from altdiff._convex_layout import layout_of_terms
 from altdiff._directions import cotangent
 from altdiff._fields import POINT
 from altdiff._layer import Solved
-from altdiff._objectives import Objective
+from altdiff._objectives import Objective, labels_of
 from altdiff._settings import native_settings
 from altdiff._solution import Number, Tangent
 from altdiff._stack import is_list_of_sparse
@@ -95,8 +95,8 @@ class ConvexSolution:
         found = batch.gradients(checked, list(range(len(batch.numbers))), list(CONSTRAINTS), np.nan, False)
         numbers = iter(range(len(batch.numbers)))
         terms = tuple(
-            {name: None if v is None else found.numbers[next(numbers)] for name, v in term.numbers.items()}
-            for term in batch.terms or ()
+            {name: found.numbers[next(numbers)] if name in t.present else None for name in t.term.DIMENSIONS}
+            for t in batch.objective or ()
         )
         return ConvexGradient(terms, **{name: found.fields.get(name) for name in CONSTRAINTS})
 
@@ -145,7 +145,7 @@ def solve_convex(
     start = None if initial is None else _start(initial)
     problem = _convex_batch.constraint_problem(layout, constraints)
     given = Numbers.of_arrays(numbers)
-    batch = _convex_batch.solve(objective.terms, layout, given, problem, checked, start)
+    batch = _convex_batch.solve(objective.structure, layout, given, problem, checked, start)
     return _solution(Solved(batch))
 
 
@@ -163,20 +163,18 @@ def arrays_of(
 
     Copied because what the user does to an array later must not change a derivative.
     """
-    constraints = [_copied(name, value) for name, value in zip(CONSTRAINTS, given, strict=True)]
-    values = [
-        [_copied(f"{type(term).__name__}.{name}", v) for name, v in term.numbers.items()]
-        for term in objective.terms
+    constraints = [
+        None if value is None else _copied(name, value)
+        for name, value in zip(CONSTRAINTS, given, strict=True)
     ]
+    labels = labels_of(objective.structure)
+    values = [_copied(name, value) for name, value in zip(labels, objective.present, strict=True)]
     layout = layout_of_terms(
-        tuple(
-            signature(term, [None if v is None else v.shape for v in own])
-            for term, own in zip(objective.terms, values, strict=True)
-        ),
+        objective.structure,
+        tuple(v.shape for v in values),
         tuple(None if v is None else v.shape for v in constraints),
     )
-    present = [v for own in values for v in own if v is not None]
-    numbers = [np.ascontiguousarray(np.broadcast_to(v, s)) for v, s in zip(present, layout.used, strict=True)]
+    numbers = [np.ascontiguousarray(np.broadcast_to(v, s)) for v, s in zip(values, layout.used, strict=True)]
     return layout, numbers, constraints
 
 
@@ -188,9 +186,7 @@ def _solution(solved: Solved) -> ConvexSolution:
     return ConvexSolution(**fields, _solved=solved)
 
 
-def _copied(name: str, value: Any) -> Array | None:
-    if value is None:
-        return None
+def _copied(name: str, value: Any) -> Array:
     if is_sparse(value) or is_list_of_sparse(value):
         raise TypeError(f"{name} is sparse, but convex programs are dense: pass {name}.toarray()")
     array = real_array(name, value)

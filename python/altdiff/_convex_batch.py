@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from altdiff._arrays import Array, Block
     from altdiff._binding import Evaluate, NativeSettings, NativeSmoothBatch, NativeTerm
     from altdiff._convex_layout import ConvexLayout
-    from altdiff._objectives import Term
+    from altdiff._objectives import Structure
 
 # The core's names of the fields of a term, in its order, and of the kinds that it spells differently.
 TERM_FIELDS = ("P", "q", "weight", "M", "offset")
@@ -51,14 +52,13 @@ class ConvexBatch(CoreBatch):
 
     native: NativeSmoothBatch
     layout: ConvexLayout
-    terms: Sequence[Term] | None  # None: a function of the user's own
+    objective: tuple[Structure, ...] | None  # None: a function of the user's own
     numbers: Sequence[Any]  # arrays or tensors
-    places: list[tuple[int, int]] = field(init=False)  # term and field of each number
 
-    def __post_init__(self) -> None:
-        self.places = [
-            (t, TERM_FIELDS.index(name)) for t, term in enumerate(self.terms or ()) for name in term.present
-        ]
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """Term and field of each number."""
+        return number_places(self.objective or ())
 
     def blame(self) -> None:
         """Raises if what an array without batch dimensions holds is why an instance failed."""
@@ -168,8 +168,8 @@ class ConvexBatch(CoreBatch):
         """Addresses and counts of the tangents of each term."""
         if not numbers:
             return []
-        addresses = [[0] * len(TERM_FIELDS) for _ in self.terms or ()]
-        counts = [[1] * len(TERM_FIELDS) for _ in self.terms or ()]
+        addresses = [[0] * len(TERM_FIELDS) for _ in self.objective or ()]
+        counts = [[1] * len(TERM_FIELDS) for _ in self.objective or ()]
         for (t, f), value in zip(self.places, numbers, strict=True):
             if value is not None:
                 addresses[t][f] = value.ctypes.data
@@ -178,7 +178,7 @@ class ConvexBatch(CoreBatch):
 
     def term_tangents(self, objective: Sequence[Mapping[str, Any]] | None) -> list[Array | None]:
         """The tangent of each number, one array for each instance; None: it stays."""
-        terms = self.terms or ()
+        terms = self.objective or ()
         given = [{} for _ in terms] if objective is None else list(objective)
         if len(given) != len(terms):
             raise ValueError(f"the tangent of the objective must have {len(terms)} terms, got {len(given)}")
@@ -186,11 +186,11 @@ class ConvexBatch(CoreBatch):
         numbers = iter(self.layout.numbers)
         used = iter(self.layout.used)
         for term, changes in zip(terms, given, strict=True):
-            known = [name for name, value in term.numbers.items() if value is not None]
-            unknown = [name for name in changes if name not in known]
+            unknown = [name for name in changes if name not in term.present]
             if unknown:
-                raise ValueError(f"{term!r} has no {unknown[0]}: its numbers are {', '.join(known)}")
-            for name in known:
+                known = ", ".join(term.present)
+                raise ValueError(f"{term.term.__name__} has no {unknown[0]} here: its numbers are {known}")
+            for name in term.present:
                 number, shape = next(numbers), next(used)
                 value = changes.get(name)
                 tangents.append(None if value is None else self._tangent(number, shape, value))
@@ -224,7 +224,7 @@ class Numbers(NamedTuple):
 
 
 def solve(
-    terms: Sequence[Term] | None,
+    objective: tuple[Structure, ...] | None,
     layout: ConvexLayout,
     numbers: Numbers,
     problem: Problem,
@@ -241,13 +241,13 @@ def solve(
         problem.addresses(),
         program.counts,
         program.place_addresses,
-        [] if terms is None else native_terms(terms, layout, numbers),
+        [] if objective is None else native_terms(objective, layout, numbers.addresses),
         evaluate,
         diagonal,
         settings,
         None if start is None else tuple(array.ctypes.data for array in start),
     )
-    batch = ConvexBatch(problem, native, layout, terms, numbers.values)
+    batch = ConvexBatch(problem, native, layout, objective, numbers.values)
     batch.blame()
     return batch
 
@@ -271,24 +271,31 @@ def constraint_problem(layout: ConvexLayout, constraints: Sequence[Array | None]
     return Problem(values, layout.program, sparse=False)
 
 
-def native_terms(terms: Sequence[Term], layout: ConvexLayout, numbers: Numbers) -> list[NativeTerm]:
+def native_terms(
+    objective: Sequence[Structure], layout: ConvexLayout, addresses: Sequence[int]
+) -> list[NativeTerm]:
     """kind, rows, power, and addresses, counts and places of the five fields."""
     found: list[NativeTerm] = []
     place = 0
-    for term in terms:
-        addresses, counts, which = [0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]
+    for term in objective:
+        where, counts, which = [0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]
         rows = layout.program.sizes["n"]
         for name in term.present:
             f = TERM_FIELDS.index(name)
-            addresses[f] = numbers.addresses[place]
+            where[f] = addresses[place]
             counts[f] = layout.counts[place]
             which[f] = layout.place_addresses[place]
             if name == "M":
                 rows = layout.used[place][-2]
             place += 1
         kind = _KINDS.get(term.kind, term.kind)
-        found.append((kind, rows, term.exponent or 2.0, tuple(addresses), tuple(counts), tuple(which)))
+        found.append((kind, rows, term.exponent or 2.0, tuple(where), tuple(counts), tuple(which)))
     return found
+
+
+def number_places(objective: Sequence[Structure]) -> list[tuple[int, int]]:
+    """Term and field of each number."""
+    return [(t, TERM_FIELDS.index(name)) for t, term in enumerate(objective) for name in term.present]
 
 
 def _start(layout: ConvexLayout, initial: Start) -> list[Array]:

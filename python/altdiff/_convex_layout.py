@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from altdiff._layout import Layout, Shape
-    from altdiff._objectives import Term
+    from altdiff._objectives import Structure, Term
 
 _REMEMBERED = 256  # layouts; a training loop has a few
 _CONSTRAINTS = ("G", "h", "A", "b", "lb", "ub")
@@ -49,6 +49,11 @@ class ConvexLayout:
     used: tuple[Shape, ...]  # of each number, where one may stand for all rows
 
     @cached_property
+    def plain(self) -> bool:
+        """Whether every array is used as it was given."""
+        return self.program.plain and self.used == tuple(number.shape for number in self.numbers)
+
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """How many arrays each number has."""
         return tuple(int(np.prod(number.lead, dtype=np.int64)) for number in self.numbers)
@@ -64,29 +69,20 @@ class ConvexLayout:
         return tuple(0 if array is None else array.ctypes.data for array in self.places)
 
 
-# What a term is but for its numbers: class, kind, exponent, and the shapes of its fields.
-Signature = tuple[type["Term"], str, float, tuple["Shape | None", ...]]
-
-
-def signature(term: Term, shapes: Sequence[Shape | None]) -> Signature:
-    """What the layout of a term depends on."""
-    return type(term), term.kind, term.exponent, tuple(shapes)
-
-
 @lru_cache(maxsize=_REMEMBERED)
-def layout_of_terms(terms: tuple[Signature, ...], constraints: tuple[Shape | None, ...]) -> ConvexLayout:
+def layout_of_terms(
+    objective: tuple[Structure, ...], shapes: tuple[Shape, ...], constraints: tuple[Shape | None, ...]
+) -> ConvexLayout:
     """Checks the shapes of built-in terms and of G, h, A, b, lb, ub; an error names the field."""
+    terms = _parted(objective, shapes)
     n = _variables_of_terms(terms, constraints)
     numbers: list[Number] = []
     used: list[Shape] = []
-    for i, (kind, _, _, shapes) in enumerate(terms):
+    for i, (kind, fields) in enumerate(terms):
         place = f"term {i + 1}: " if len(terms) > 1 else ""
-        fields = dict(zip(kind.DIMENSIONS, shapes, strict=True))
         M = fields.get("M")
         sizes = {"n": n, "k": n if M is None or len(M) < 2 else M[-2]}
         for name, shape in fields.items():
-            if shape is None:
-                continue
             label = f"{place}{kind.__name__}.{name}"
             dimensions = kind.DIMENSIONS[name]
             own = tuple(sizes[d] for d in dimensions)
@@ -101,6 +97,14 @@ def layout_of_terms(terms: tuple[Signature, ...], constraints: tuple[Shape | Non
                 )
             numbers.append(Number(label, shape, len(dimensions)))
     return ConvexLayout(_program(n, numbers, constraints), tuple(numbers), tuple(used))
+
+
+def _parted(
+    objective: tuple[Structure, ...], shapes: tuple[Shape, ...]
+) -> list[tuple[type[Term], dict[str, Shape]]]:
+    """Each term's class, and the shapes of the fields that it has."""
+    own = iter(shapes)
+    return [(term.term, {name: tuple(next(own)) for name in term.present}) for term in objective]
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -136,16 +140,17 @@ def _program(n: int, numbers: Sequence[Number], constraints: tuple[Shape | None,
         raise ValueError(f"the batch dimensions do not broadcast together: {shapes}") from None
 
 
-def _variables_of_terms(terms: tuple[Signature, ...], constraints: tuple[Shape | None, ...]) -> int:
+def _variables_of_terms(
+    terms: list[tuple[type[Term], dict[str, Shape]]], constraints: tuple[Shape | None, ...]
+) -> int:
     """n, from the first array that tells it."""
     rowwise: int | None = None
-    for kind, _, _, shapes in terms:
-        fields = dict(zip(kind.DIMENSIONS, shapes, strict=True))
+    for kind, fields in terms:
         for name in ("P", "q", "M"):
             shape = fields.get(name)
             if shape is not None and len(shape) >= len(kind.DIMENSIONS[name]):
                 return shape[-1]
-        if fields.get("M") is None:
+        if "M" not in fields:
             found = [s[-1] for name, s in fields.items() if s and name in kind.SCALARS]
             rowwise = found[0] if found and rowwise is None else rowwise
     n = rowwise if rowwise is not None else _variables_of_constraints(constraints)

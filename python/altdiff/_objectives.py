@@ -5,7 +5,8 @@ The numbers may be arrays or tensors. Nothing here computes with them: the front
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +16,15 @@ KINDS = ("square", "entropy", "-log", "softplus", "exp", "pseudo-huber", "power"
 _ALIASES = {"logistic": "softplus", "poisson": "exp"}
 
 
+class Structure(NamedTuple):
+    """What a term is but for its numbers."""
+
+    term: type[Term]
+    kind: str  # which function it is, without aliases
+    exponent: float  # the p of |t|^p; 0 for other kinds
+    present: tuple[str, ...]  # the fields that it has
+
+
 class Objective:
     """A smooth convex f(x): a sum of terms. `+` adds the terms of two objectives."""
 
@@ -22,6 +32,16 @@ class Objective:
     def terms(self) -> tuple[Term, ...]:
         """The terms of the sum."""
         raise NotImplementedError
+
+    @property
+    def structure(self) -> tuple[Structure, ...]:
+        """What it is but for its numbers, a part for each term."""
+        return tuple([term.own_structure for term in self.terms])
+
+    @property
+    def present(self) -> list[Any]:
+        """The numbers of all terms, one term after another, without those that are absent."""
+        return [term.numbers[name] for term in self.terms for name in term.own_structure.present]
 
     def __add__(self, other: object) -> Objective:
         return Sum((*self.terms, *other.terms)) if isinstance(other, Objective) else NotImplemented
@@ -54,9 +74,10 @@ class Term(Objective):
     REQUIRED: ClassVar[tuple[str, ...]] = ()
     SCALARS: ClassVar[tuple[str, ...]] = ()  # fields for which one number may stand
 
-    def __init__(self, **numbers: Any) -> None:
+    def __init__(self, kind: str = "quadratic", exponent: float = 0.0, **numbers: Any) -> None:
         self.numbers: dict[str, Any] = numbers  # None: absent
-        self.present = tuple([name for name, value in numbers.items() if value is not None])
+        present = tuple([name for name, value in numbers.items() if value is not None])
+        self.own_structure = Structure(type(self), kind, exponent, present)
         for name in self.REQUIRED:
             if numbers[name] is None:
                 raise ValueError(f"{type(self).__name__} needs {name}")
@@ -66,18 +87,8 @@ class Term(Objective):
         """This one alone."""
         return (self,)
 
-    @property
-    def kind(self) -> str:
-        """Which function it is, as the core has it."""
-        return "quadratic"
-
-    @property
-    def exponent(self) -> float:
-        """The p of |t|^p, in a term that has one."""
-        return 0.0
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self.present)})"
+        return f"{type(self).__name__}({', '.join(self.own_structure.present)})"
 
 
 class Linear(Term):
@@ -127,28 +138,18 @@ class Separable(Term):
         *,
         exponent: float | None = None,
     ) -> None:
-        super().__init__(weight=weight, M=M, offset=offset)
-        self._kind = _ALIASES.get(kind, kind)
-        if self._kind not in KINDS:
+        kind = _ALIASES.get(kind, kind)
+        if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join((*KINDS, *_ALIASES))}, got {kind!r}")
-        if (self._kind == "power") != (exponent is not None):
+        if (kind == "power") != (exponent is not None):
             raise ValueError('exponent goes with kind "power", and only with it')
-        self._exponent = 0.0 if exponent is None else float(exponent)
-        if exponent is not None and not 2.0 <= self._exponent < float("inf"):
+        power = 0.0 if exponent is None else float(exponent)
+        if exponent is not None and not 2.0 <= power < float("inf"):
             raise ValueError(f"exponent must be at least 2 and finite, got {exponent!r}")
-
-    @property
-    def kind(self) -> str:
-        """Which phi it is, without aliases."""
-        return self._kind
-
-    @property
-    def exponent(self) -> float:
-        """The p of |t|^p; 0 for other kinds."""
-        return self._exponent
+        super().__init__(kind, power, weight=weight, M=M, offset=offset)
 
     def __repr__(self) -> str:
-        return f"Separable({', '.join([self._kind, *self.present])})"
+        return f"Separable({', '.join([self.own_structure.kind, *self.own_structure.present])})"
 
 
 class LogSumExp(Term):
@@ -159,9 +160,10 @@ class LogSumExp(Term):
     SCALARS: ClassVar[tuple[str, ...]] = ("offset",)
 
     def __init__(self, M: Any, offset: Any = None, weight: Any = None) -> None:
-        super().__init__(weight=weight, M=M, offset=offset)
+        super().__init__("log-sum-exp", weight=weight, M=M, offset=offset)
 
-    @property
-    def kind(self) -> str:
-        """The only one."""
-        return "log-sum-exp"
+
+@lru_cache(maxsize=256)
+def labels_of(structure: tuple[Structure, ...]) -> tuple[str, ...]:
+    """The names of the numbers, for errors."""
+    return tuple(f"{part.term.__name__}.{name}" for part in structure for name in part.present)

@@ -41,7 +41,7 @@ def differentiate_terms(
     n = layout.program.sizes["n"]
     native = core.TermProblem(
         n,
-        native_terms(objective.terms, layout, Numbers.of_arrays(numbers)),
+        native_terms(objective.structure, layout, Numbers.of_arrays(numbers).addresses),
         *(problem.values[name] for name in CONSTRAINTS),
     )
     if tangent is not None:

@@ -56,8 +56,15 @@ BatchProgram program_at(Index size, Index n, Index m, Index p, const Addresses<8
 /// The first point of a solve, where there is one.
 PointBlock start_at(const BatchProgram& program, const std::optional<Addresses<4>>& initial);
 
-/// x, y, z or z_box of a batch, as a new array.
-nanobind::object part_of(const PointBlock& point, int index, bool batched);
+/// x, y, z or z_box of a solved batch, as a new array.
+template <class Batch>
+nanobind::object part(const Batch& batch, int index, bool batched) {
+  const auto place = static_cast<std::size_t>(index);
+  const auto rows = static_cast<std::size_t>(batch.rows(place));
+  const NewArray target(batched ? Shape{batch.solution.status.size(), rows} : Shape{rows});
+  batch.copy_part(place, target.data);
+  return target.array;
+}
 
 /// What a batch says of itself, as new arrays.
 nanobind::dict report_of(const BatchSolution& solution);

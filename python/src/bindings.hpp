@@ -15,6 +15,7 @@ void bind_problems(nanobind::module_& module);
 void bind_dense_batch(nanobind::module_& module);
 void bind_tensors(nanobind::module_& module);
 void bind_smooth(nanobind::module_& module);
+void bind_smooth_tensors(nanobind::module_& module);
 void bind_entropy(nanobind::module_& module);
 void bind_budget(nanobind::module_& module);
 void bind_alternating_result(nanobind::module_& module);

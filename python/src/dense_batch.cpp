@@ -62,15 +62,6 @@ PointBlock start_at(const BatchProgram& program, const std::optional<Addresses<4
           .z_box = block(3, program.n)};
 }
 
-nb::object part_of(const PointBlock& point, int index, bool batched) {
-  const std::array parts{&point.x, &point.y, &point.z, &point.z_box};
-  const DenseMatrix& block = *parts.at(static_cast<std::size_t>(index));
-  const auto rows = static_cast<std::size_t>(block.rows());
-  const NewArray target(batched ? Shape{static_cast<std::size_t>(block.cols()), rows} : Shape{rows});
-  std::copy_n(block.data(), block.size(), target.data);
-  return target.array;
-}
-
 nb::dict report_of(const BatchSolution& solution) {
   const std::size_t size = solution.status.size();
   nb::dict result;
@@ -87,14 +78,6 @@ nb::dict report_of(const BatchSolution& solution) {
 }
 
 namespace {
-
-nb::object part(const DenseBatch& batch, int index, bool batched) {
-  const auto place = static_cast<std::size_t>(index);
-  const auto rows = static_cast<std::size_t>(batch.rows(place));
-  const NewArray target(batched ? Shape{batch.solution.status.size(), rows} : Shape{rows});
-  batch.copy_part(place, target.data);
-  return target.array;
-}
 
 nb::dict report(const DenseBatch& batch) { return report_of(batch.solution); }
 
@@ -151,7 +134,7 @@ void write_jacobian(const DenseBatch& batch, const std::string& field, Address t
 
 void bind_dense_batch(nb::module_& module) {
   nb::class_<DenseBatch>(module, "DenseBatch", "A solved batch of dense programs")
-      .def("part", &part, "index"_a, "batched"_a)
+      .def("part", &part<DenseBatch>, "index"_a, "batched"_a)
       .def_prop_ro("report", &report)
       .def_prop_ro("all_solved", &DenseBatch::all_solved)
       .def("vjp", &pull_back, "bars"_a, "wanted"_a, "batched"_a, "missing"_a, "unless_solved"_a)

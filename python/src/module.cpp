@@ -123,6 +123,7 @@ NB_MODULE(ALTDIFF_MODULE, module) {
   bind_dense_batch(module);
   bind_tensors(module);
   bind_smooth(module);
+  bind_smooth_tensors(module);
   bind_entropy(module);
   bind_budget(module);
   module.def("build_info", &describe_build);

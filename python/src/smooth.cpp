@@ -5,11 +5,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <stdexcept>
 
 #include "addresses.hpp"
 #include "bindings.hpp"
+#include "smooth_batch.hpp"
 #include "terms.hpp"
 
 namespace nb = nanobind;
@@ -18,17 +18,6 @@ using namespace nb::literals;
 namespace altdiff::python {
 
 namespace {
-
-/// A solved batch of (N1), as Python holds it.
-struct SmoothBatch {
-  SmoothProgram program;
-  SmoothSolution solution;
-  int num_threads = 0;  // of its derivatives
-
-  [[nodiscard]] bool all_solved() const {
-    return std::ranges::all_of(solution.status, [](Status status) { return status == Status::Solved; });
-  }
-};
 
 /// An array of numpy's on memory that is only lent for the length of a call. Points may be written to as
 /// well: torch warns of arrays that may not.
@@ -71,14 +60,7 @@ SmoothBatch* solve_smooth(Index size, Index n, Index m, Index p, const Addresses
   return batch.release();
 }
 
-nb::object part(const SmoothBatch& batch, int index, bool batched) {
-  return part_of(batch.solution.point, index, batched);
-}
-
 nb::dict report(const SmoothBatch& batch) { return report_of(batch.solution); }
-
-constexpr std::array<double* TermGradient::*, 5> gradient_fields{
-    &TermGradient::P, &TermGradient::q, &TermGradient::weight, &TermGradient::map, &TermGradient::offset};
 
 /// Gradients of the wanted fields of the constraints, then of the wanted (term, field) pairs, then u.
 std::tuple<nb::list, nb::list, nb::object> pull_back(const SmoothBatch& batch, const Addresses<5>& bars,
@@ -140,7 +122,7 @@ void push_forward(const SmoothBatch& batch, const Addresses<8>& tangents, const 
 
 void bind_smooth(nb::module_& module) {
   nb::class_<SmoothBatch>(module, "SmoothBatch", "A solved batch with smooth convex objectives")
-      .def("part", &part, "index"_a, "batched"_a)
+      .def("part", &part<SmoothBatch>, "index"_a, "batched"_a)
       .def_prop_ro("report", &report)
       .def_prop_ro("all_solved", &SmoothBatch::all_solved)
       .def("vjp", &pull_back, "bars"_a, "wanted"_a, "batched"_a, "wanted_of_terms"_a, "wants_u"_a,

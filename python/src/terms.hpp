@@ -21,5 +21,7 @@ using TermArguments =
 /// The fields of a term, in order.
 constexpr std::array<BatchField Term::*, 5> term_fields{&Term::P, &Term::q, &Term::weight, &Term::map,
                                                         &Term::offset};
+constexpr std::array<double* TermGradient::*, 5> gradient_fields{
+    &TermGradient::P, &TermGradient::q, &TermGradient::weight, &TermGradient::map, &TermGradient::offset};
 
 }  // namespace altdiff::python

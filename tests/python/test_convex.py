@@ -145,8 +145,8 @@ def test_terms_add_up_also_by_sum_and_say_what_they_are() -> None:
     assert isinstance(twice, altdiff.Objective)
     np.testing.assert_allclose(solve_convex(twice).x, -2 * q, atol=1e-12)
     assert repr(twice) == "Linear(q) + Linear(q) + Quadratic(P)"
-    assert Separable("logistic").kind == "softplus"
-    assert Separable("poisson").kind == "exp"
+    assert repr(Separable("logistic", weight=q)) == "Separable(softplus, weight)"
+    assert repr(Separable("poisson")) == "Separable(exp)"
 
 
 def test_without_constraints_the_gradient_of_the_objective_vanishes() -> None:

@@ -7,7 +7,7 @@ solution, multipliers and derivatives (N2), whose derivatives of any order `_tra
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,10 +17,12 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from altdiff import _convex_batch, _layer
 from altdiff._arrays import is_sparse
-from altdiff._convex_batch import ConvexBatch, Numbers, part_of_shape
+from altdiff._convex_batch import ConvexBatch, Numbers, native_terms, number_places, part_of_shape
+from altdiff._convex_layout import layout_of_terms
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._fields import DIMENSIONS, POINT
 from altdiff._layer import Solved
+from altdiff._native import core
 from altdiff._stack import is_list_of_sparse
 from altdiff._status import Status
 from altdiff.torch._batching import batch_tensors
@@ -28,7 +30,7 @@ from altdiff.torch._dynamo import hidden
 from altdiff.torch._evaluate import evaluator, flattened, rows_of, starting_points
 from altdiff.torch._function import Call
 from altdiff.torch._outputs import REPORT, STATUS, outputs_of
-from altdiff.torch._problem import MEMORY_GONE, require_memory, tensor_problem
+from altdiff.torch._problem import FUNCTIONS, MEMORY_GONE, PLAIN, require_memory, tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
 from altdiff.torch._transform import SolveFields, Solver
 
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from altdiff._arrays import Array
+    from altdiff._binding import NativeTerm
     from altdiff._convex_batch import Start
     from altdiff._convex_layout import ConvexLayout
+    from altdiff._objectives import Structure
     from altdiff.torch._convex_objective import Bound
 
     Tensors = tuple[Tensor | None, ...]
@@ -61,8 +65,7 @@ def _array(tensor: Tensor | None) -> Array | None:
     return None if tensor is None else tensor.numpy()
 
 
-@dataclass(frozen=True)
-class ConvexCall:
+class ConvexCall(NamedTuple):
     """What one call passes beside its tensors."""
 
     bound: Bound
@@ -70,8 +73,33 @@ class ConvexCall:
     initial: Start | None = None
     soft: bool = False  # the initial point is a guess, to be dropped where it does not fit
 
+    def outputs(self, tensors: Tensors) -> tuple[Any, ...]:
+        """The outputs that the call asks for, and the solved batch."""
+        structure, call = self.bound.structure, self.call
+        if structure is not None and self.initial is None:
+            quick = exchange.solve(structure, tensors, call.settings, call.outputs)
+            if quick is not None:
+                layout, native, outputs = quick
+                count = len(tensors) - len(CONSTRAINTS)
+                problem = tensor_problem(layout.program, (None, None, *tensors[count:]))
+                batch = ConvexBatch(problem, native, layout, structure, tensors[:count])
+                if outputs is not None:
+                    return (*outputs, Solved(batch, call=call))
+                batch.blame()
+                return self._settled(batch, tensors)
+        return self._settled(self._solve(tensors), tensors)
+
     def solve(self, tensors: Sequence[Tensor | None]) -> Solved:
         """Solves in float64 whatever the tensors' type; applies the failure policy."""
+        return _layer.settle(Solved(self._solve(tensors), call=self.call), self.call.on_failure)
+
+    def _settled(self, batch: ConvexBatch, tensors: Tensors) -> tuple[Any, ...]:
+        solved = _layer.settle(Solved(batch, call=self.call), self.call.on_failure)
+        dtype = result_type([t for t in tensors if t is not None])
+        names = DIFFERENTIABLE[: self.call.outputs]
+        return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
+
+    def _solve(self, tensors: Sequence[Tensor | None]) -> ConvexBatch:
         numbers, _ = self._parted(tensors)
         labels = (*self.bound.labels, *CONSTRAINTS)
         doubles = [None if t is None else as_double(name, t) for name, t in zip(labels, tensors, strict=True)]
@@ -82,13 +110,13 @@ class ConvexCall:
         limits = [None, None, *doubles[len(numbers) :]]
         whole = [None if s is None else _of_shape(t, s) for t, s in zip(limits, shapes, strict=True)]
         evaluate, start = None, self._start(layout)
-        if self.bound.terms is None:
+        if self.bound.structure is None:
             evaluate = evaluator(self.bound, layout, values)
             known = None if start is None else start["x"]
             x = starting_points(evaluate, layout, _array(whole[-2]), _array(whole[-1]), known)
             start = {**(start or {}), "x": x}
-        batch = _convex_batch.solve(
-            self.bound.terms,
+        return _convex_batch.solve(
+            self.bound.structure,
             layout,
             Numbers(values, [value.data_ptr() for value in values]),
             tensor_problem(layout.program, whole),
@@ -97,8 +125,6 @@ class ConvexCall:
             evaluate,
             self.bound.smooth.diagonal,
         )
-        solved = Solved(batch, call=self.call)
-        return _layer.settle(solved, self.call.on_failure)
 
     def _start(self, layout: ConvexLayout) -> Start | None:
         """The initial point, if it fits; a guess may be dropped."""
@@ -127,13 +153,11 @@ class SolveConvex(torch.autograd.Function):
     @hidden
     def forward(ctx: Any, call: ConvexCall, *tensors: Tensor | None) -> tuple[Any, ...]:
         """New tensors."""
-        solved = call.solve(tensors)
+        outputs = call.outputs(tensors)
         ctx.save_for_backward(*tensors)
-        ctx.solved, ctx.call = solved, call
+        ctx.solved, ctx.call = outputs[-1], call
         ctx.set_materialize_grads(False)
-        dtype = result_type([t for t in tensors if t is not None])
-        names = DIFFERENTIABLE[: call.call.outputs]
-        return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
+        return outputs
 
     @staticmethod
     @hidden
@@ -141,8 +165,8 @@ class SolveConvex(torch.autograd.Function):
         """Gradients of those tensors that need one."""
         tensors, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
         given = bars[:-1]
-        batched = any(bar is not None and is_legacy_batchedtensor(bar) for bar in given)
-        if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active() or batched:
+        # A gradient that will be differentiated again, or whose cotangents are a batch, needs a history.
+        if torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
             return (None, *_with_history(ctx.call, ctx.solved, needed, tensors, given))
         return (None, *_pull_back(ctx.call, ctx.solved, needed, tensors, given))
 
@@ -189,8 +213,11 @@ class Cell:
 def call_convex(call: ConvexCall, fields: tuple[Any, ...]) -> tuple[Any, ...]:
     """The outputs that the call asks for, and the solved batch, or under a transform its report."""
     given = (*call.bound.theta, *fields)
-    labels = (*call.bound.labels, *CONSTRAINTS)
-    tensors = tuple([None if v is None else _tensor(n, v) for n, v in zip(labels, given, strict=True)])
+    tensors: tuple[Any, ...] = given
+    if not all(v is None or (type(v) in PLAIN and v.layout is torch.strided) for v in given):
+        labels = (*call.bound.labels, *CONSTRAINTS)
+        named = zip(labels, given, strict=True)
+        tensors = tuple([None if value is None else _tensor(name, value) for name, value in named])
     if torch._C._len_torch_dispatch_stack() > 0:
         _require_numbers_in(tensors)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
@@ -213,7 +240,7 @@ def _tensor(name: str, value: Any) -> Tensor:
 def _require_numbers_in(tensors: Tensors) -> None:
     """TypeError where a graph is drawn: it would hold this call's answer as a constant."""
     modes = {type(mode).__name__ for mode in _get_current_dispatch_mode_stack()}
-    plain = all(t is None or type(t) in (torch.Tensor, torch.nn.Parameter) for t in tensors)
+    plain = all(t is None or type(t) in PLAIN for t in tensors)
     if modes & _GRAPHS or not plain:
         raise TypeError(
             "a convex layer cannot be drawn into a graph, by torch.export, make_fx or fake tensors: call it "
@@ -291,17 +318,21 @@ def _pull_back(
     call: ConvexCall, solved: Solved, needed: tuple[bool, ...], tensors: Tensors, bars: Tensors
 ) -> Tensors:
     """First derivatives: the core has those of the constraints and of built-in terms."""
+    bars = tuple([bar if bar is None else as_double("the cotangent", bar) for bar in bars])
+    batch = batch_of(solved)
+    quick = exchange.vjp(batch.native, tensors, bars, needed, solved.without_derivative, solved.only_solved)
+    if quick is not None:
+        return tuple(quick)
+    if any(is_legacy_batchedtensor(bar) for bar in bars if bar is not None):
+        return _with_history(call, solved, needed, tensors, bars)
     cotangents = {
-        name: as_double("the cotangent", bar).detach().numpy()
-        for name, bar in zip(DIFFERENTIABLE, bars, strict=False)
-        if bar is not None
+        name: bar.detach().numpy() for name, bar in zip(DIFFERENTIABLE, bars, strict=False) if bar is not None
     }
     count = len(call.bound.labels)
-    batch = batch_of(solved)
     require_memory(solved)
     if any(t.numel() > 0 and t.untyped_storage().nbytes() == 0 for t in batch.numbers):
         raise RuntimeError(MEMORY_GONE)
-    own = call.bound.terms is None
+    own = call.bound.structure is None
     found = batch.gradients(
         cotangents,
         [] if own else [i for i in range(count) if needed[i]],
@@ -381,6 +412,19 @@ def batch_of(solved: Solved) -> ConvexBatch:
 def _like(array: Array, tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else to_tensor(np.ascontiguousarray(array), tensor.dtype)
 
+
+def _describe(
+    structure: tuple[Structure, ...], shapes: tuple[Any, ...]
+) -> tuple[ConvexLayout, list[NativeTerm], list[tuple[int, int]]] | None:
+    """What the core needs to know of a call; None if it cannot use every array as it is."""
+    count = len(shapes) - len(CONSTRAINTS)
+    layout = layout_of_terms(structure, shapes[:count], shapes[count:])
+    if not layout.plain:
+        return None
+    return layout, native_terms(structure, layout, [0] * count), number_places(structure)
+
+
+exchange = core.SmoothExchange(FUNCTIONS, PLAIN, _describe)
 
 # `SolveConvex.apply` without the look at its signature, which takes longer than a small problem.
 _apply_solve: Any = super(torch.autograd.Function, SolveConvex).apply

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch.func import functional_call
 
-from altdiff._convex_layout import Number, layout_of_function, layout_of_terms, signature
-from altdiff._objectives import Objective
+from altdiff._convex_layout import Number, layout_of_function, layout_of_terms
+from altdiff._objectives import Objective, labels_of
 from altdiff.torch._smooth import Elementwise, Own, Terms
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from altdiff._convex_layout import ConvexLayout
     from altdiff._layout import Shape
-    from altdiff._objectives import Term
+    from altdiff._objectives import Structure
     from altdiff.torch._smooth import Smooth
 
 
@@ -31,31 +31,25 @@ class Options:
     domain: tuple[float, float] | None = None  # of every variable; None: where f is finite
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(NamedTuple):
     """An objective with its numbers."""
 
     smooth: Smooth
     theta: tuple[Any, ...]
-    terms: tuple[Term, ...] | None  # None: a function of the user's own
+    structure: tuple[Structure, ...] | None  # None: a function of the user's own
     labels: tuple[str, ...]
     options: Options
 
     def layout(self, theta: Sequence[Shape], constraints: tuple[Shape | None, ...]) -> ConvexLayout:
         """The shapes of a call, checked."""
-        if self.terms is None:
+        if self.structure is None:
             numbers = zip(self.labels, theta, self.smooth.ranks, strict=True)
             return layout_of_function(
                 tuple(Number(label, tuple(shape), rank) for label, shape, rank in numbers),
                 self.options.n,
                 constraints,
             )
-        shapes = iter(theta)
-        signatures = []
-        for term in self.terms:
-            own = [None if value is None else tuple(next(shapes)) for value in term.numbers.values()]
-            signatures.append(signature(term, own))
-        return layout_of_terms(tuple(signatures), constraints)
+        return layout_of_terms(self.structure, tuple(map(tuple, theta)), constraints)
 
 
 class elementwise:  # noqa: N801
@@ -141,15 +135,15 @@ def _is_class(objective: Any) -> bool:
 
 
 def _built_in(objective: Objective, options: Options) -> Bound:
-    terms = objective.terms
-    numbers = tuple([term.numbers[name] for term in terms for name in term.present])
-    return Bound(Terms(terms), numbers, terms, _labels(tuple([(type(t), t.present) for t in terms])), options)
+    structure = objective.structure
+    smooth, labels = _known(structure)
+    return Bound(smooth, tuple(objective.present), structure, labels, options)
 
 
 @lru_cache(maxsize=256)
-def _labels(fields: tuple[tuple[type[Term], tuple[str, ...]], ...]) -> tuple[str, ...]:
-    """The names of the numbers, for errors."""
-    return tuple(f"{kind.__name__}.{name}" for kind, names in fields for name in names)
+def _known(structure: tuple[Structure, ...]) -> tuple[Terms, tuple[str, ...]]:
+    """The function of the numbers, and their names."""
+    return Terms(structure), labels_of(structure)
 
 
 def _of_module(

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 MEMORY_GONE = (
     "a tensor that the forward pass read was resized before the backward pass, and its memory is gone"
 )
+# Types that hold nothing but a tensor, and torch's functions in C. Versions of torch that offer none get an
+# exchange that leaves everything to Python.
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+FUNCTIONS: Any = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
 _DENSE = (True,) * len(FIELDS)
 _NO_ARRAYS: dict[str, Any] = {}
 
@@ -99,7 +103,4 @@ def _adapted(values: Sequence[torch.Tensor | None], layout: Layout) -> list[torc
     ]
 
 
-# Versions of torch that offer no such functions get an exchange that leaves everything to Python.
-exchange = core.TensorExchange(
-    getattr(torch.Tensor, "__dlpack_c_exchange_api__", None), (torch.Tensor, torch.nn.Parameter), _describe
-)
+exchange = core.TensorExchange(FUNCTIONS, PLAIN, _describe)

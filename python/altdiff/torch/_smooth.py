@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from altdiff._objectives import Term
+    from altdiff._objectives import Structure
 
 
 class Smooth(Protocol):
@@ -50,10 +50,10 @@ class Smooth(Protocol):
 class Terms:
     """A sum of built-in terms; theta are their numbers, one term after another."""
 
-    def __init__(self, terms: Sequence[Term]) -> None:
-        self._terms = [(term, term.present) for term in terms]
+    def __init__(self, structure: Sequence[Structure]) -> None:
+        self._structure = structure
         self.diagonal = False
-        self.ranks = tuple(len(term.DIMENSIONS[name]) for term, names in self._terms for name in names)
+        self.ranks = tuple(len(t.term.DIMENSIONS[name]) for t in structure for name in t.present)
 
     def value(self, x: Tensor, theta: Sequence[Tensor]) -> Tensor:
         """The sum of the terms."""
@@ -81,12 +81,12 @@ class Terms:
         """One after another."""
         return self.value(x, theta), self.gradient(x, theta), self.hessian(x, theta)
 
-    def _parted(self, theta: Sequence[Tensor]) -> list[tuple[Term, dict[str, Tensor]]]:
+    def _parted(self, theta: Sequence[Tensor]) -> list[tuple[Structure, dict[str, Tensor]]]:
         numbers = iter(theta)
-        return [(term, {name: next(numbers) for name in names}) for term, names in self._terms]
+        return [(term, {name: next(numbers) for name in term.present}) for term in self._structure]
 
 
-def _term_value(term: Term, numbers: dict[str, Tensor], x: Tensor) -> Tensor:
+def _term_value(term: Structure, numbers: dict[str, Tensor], x: Tensor) -> Tensor:
     if term.kind == "quadratic":
         slope = numbers["q"] if "q" in numbers else torch.zeros_like(x)
         if "P" in numbers:
@@ -98,7 +98,7 @@ def _term_value(term: Term, numbers: dict[str, Tensor], x: Tensor) -> Tensor:
     return _weighted(numbers, _phi.value(term.kind, t, term.exponent)).sum(-1)
 
 
-def _term_gradient(term: Term, numbers: dict[str, Tensor], x: Tensor) -> Tensor:
+def _term_gradient(term: Structure, numbers: dict[str, Tensor], x: Tensor) -> Tensor:
     if term.kind == "quadratic":
         q = numbers["q"] if "q" in numbers else torch.zeros_like(x)
         return q if "P" not in numbers else q + _product(_symmetric(numbers["P"]), x)
@@ -110,7 +110,7 @@ def _term_gradient(term: Term, numbers: dict[str, Tensor], x: Tensor) -> Tensor:
     return _product(numbers["M"].mT, slope) if "M" in numbers else slope
 
 
-def _term_hessian(term: Term, numbers: dict[str, Tensor], x: Tensor) -> Tensor | None:
+def _term_hessian(term: Structure, numbers: dict[str, Tensor], x: Tensor) -> Tensor | None:
     if term.kind == "quadratic":
         return _symmetric(numbers["P"]) if "P" in numbers else None
     t = _mapped(numbers, x)
