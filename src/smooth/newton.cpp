@@ -272,7 +272,8 @@ bool Newton::step_diagonally(const std::vector<Index>& instances, bool derivativ
   SeparableSolutions solutions(size_, settings);
   const auto count = static_cast<Index>(instances.size());
   const Index chunks = std::min(count, most_chunks);
-  while (engines_.size() < at(chunks)) engines_.emplace_back(n_, m_, p_);
+  while (engines_.size() < at(chunks))
+    engines_.emplace_back(n_, m_, p_).limit_time(begin_, settings_.time_limit);
   parallel_for(chunks, threads_for(settings_.num_threads, count * n_ * (m_ + p_)), [&](Index chunk) {
     for (Index k = chunk; k < count; k += chunks) {
       const Index i = instances[at(k)];
