@@ -26,6 +26,8 @@ constexpr int most_coolings = 100;
 constexpr double fastest = 8;      // fall of the temperature at a time
 constexpr double slowest = 1.005;  // below this it leads nowhere
 constexpr int most_halvings = 30;
+constexpr double first_damping = 1e-3;  // of M, relative to what it is with no bounds
+constexpr double most_damping = 1e9;
 constexpr int most_changes = 12;  // of the set within a step
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -42,6 +44,7 @@ DualNewton::DualNewton(Index n, Index m, Index p)
   factor_.resize(stride, k + 1);
   for (Vector* v : {&weight_, &offset_, &lower_, &upper_, &pull_, &root_}) v->resize(n);
   step_.resize(k);
+  row_sizes_.setZero(k);
   right_.resize(k);
   kept_.resize(k);
   held_.resize(at(k));
@@ -101,10 +104,10 @@ bool DualNewton::cool() {
   evaluate(y, z, here_);
   if (!climb(roughly, most_steps_here)) return false;
   double factor = fastest;
-  for (int tries = 0; temperature > 1 && tries < most_coolings; ++tries) {
+  for (int tries = 0; temperature > 1 && tries < most_coolings && !out_of_time(); ++tries) {
     known_y_ = y;
     known_z_ = z;
-    if (!foresee()) return false;
+    foresee();
     const double next = std::max(1.0, temperature / factor);
     set_temperature(next);
     y = known_y_ + (next - temperature) * drift_y_;
@@ -133,7 +136,7 @@ bool DualNewton::cool() {
 
 /// How the multipliers change with the temperature: M dlambda = -C_S D (w phi'(x)) on the rows that hold.
 /// (N8)
-bool DualNewton::foresee() {
+void DualNewton::foresee() {
   hold_active_rows();
   set_curvature();
   form_M();
@@ -145,10 +148,9 @@ bool DualNewton::foresee() {
     for (Index j = 0; j < n_; ++j) right_[i] += C_(rows[at(i)], j) * pull_[j];
   }
   std::fill_n(held_.begin(), rows.size(), std::uint8_t{1});
-  if (!solve_with_M()) return false;
+  if (!solve_with_M()) return;
   for (Index i = 0; i < count(); ++i)
     (rows[at(i)] < p_ ? drift_y_[rows[at(i)]] : drift_z_[rows[at(i)] - p_]) = step_[i];
-  return true;
 }
 
 /// (N4), and the dual there.
@@ -254,7 +256,7 @@ bool DualNewton::solve_with_M() {
     for (Index b = 0; b < s; ++b) {
       const double* column = M_.data() + set_[at(b)] * M_.rows();
       for (Index a = b; a < s; ++a) factor_(a, b) = column[set_[at(a)]];
-      factor_(b, b) *= 1 + more;
+      factor_(b, b) = factor_(b, b) * (1 + more) + damping_ * row_sizes_[rows[at(set_[at(b)])]];
     }
     if (s > 0 && !partial_cholesky(factor_.topLeftCorner(s, s), 1)) continue;
     right_.head(s) = kept_.head(s);
@@ -291,7 +293,7 @@ bool DualNewton::find_step() {
   form_M();
   std::fill_n(held_.begin(), rows.size(), std::uint8_t{1});
   for (int change = 0; change < most_changes; ++change) {
-    if (!solve_on_set()) return false;
+    if (out_of_time() || !solve_on_set()) return false;
     if (!change_set()) break;
   }
   // Where the set did not settle, no multiplier may fall below zero all the same.
@@ -308,20 +310,45 @@ double DualNewton::of_rounding() const {
 
 bool DualNewton::climb(double accuracy, int most_steps) {
   double last = infinity;
+  damping_ = 0;
   for (int taken = 0;; ++taken, ++steps) {
     const double error = violation(here_);
     if (error <= accuracy || (error <= of_rounding() && error >= 0.5 * last)) return true;
-    if (taken >= most_steps || !std::isfinite(here_.value)) return false;
+    const bool enough = taken >= (damping_ > 0 ? most_steps_here : most_steps);
+    if (enough || !std::isfinite(here_.value) || out_of_time()) return false;
     last = error;
-    if (!find_step()) return false;
-    double slope = 0;
-    for (Index i = 0; i < count(); ++i) slope += step_[i] * row_value(here_, rows[at(i)]);
-    if (!(slope >= 0) || !search(slope)) return error <= of_rounding();
+    const double length = advance();
+    if (length == 0 && error <= of_rounding()) return true;
+    if (!damp(length)) return false;
   }
 }
 
+/// One step; its length, zero if there is none.
+double DualNewton::advance() {
+  if (!find_step()) return 0;
+  double slope = 0;
+  for (Index i = 0; i < count(); ++i) slope += step_[i] * row_value(here_, rows[at(i)]);
+  return slope >= 0 ? search(slope) : 0;
+}
+
+/// Where bounds hold all but a few variables, M is singular, and no multiple of its step need climb: after a
+/// step that failed, M + mu diag(C W^-1 C') has one that does, for some mu.                             (N9)
+bool DualNewton::damp(double length) {
+  if (length == 0) {
+    if (damping_ == 0)
+      for (Index i = 0; i < p_ + m_; ++i)
+        row_sizes_[i] = C_.row(i).head(n_).array().square().matrix().dot(weight_.cwiseInverse());
+    damping_ = damping_ == 0 ? first_damping : 100 * damping_;
+  } else if (length == 1) {
+    damping_ *= 0.1;
+  } else if (length < 0.1) {
+    damping_ *= 4;
+  }
+  return damping_ < most_damping && !out_of_time();
+}
+
 /// Goes along the step, as far as the dual rises.
-bool DualNewton::search(double slope) {
+double DualNewton::search(double slope) {
   const double noise = rounding_of_dual * here_.size;
   double length = 1;
   for (int halvings = 0; halvings < most_halvings; ++halvings) {
@@ -339,11 +366,11 @@ bool DualNewton::search(double slope) {
       y.swap(next_y_);
       z.swap(next_z_);
       std::swap(here_, there_);
-      return true;
+      return length;
     }
     length *= 0.5;
   }
-  return false;
+  return 0;
 }
 
 }  // namespace altdiff::detail

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <altdiff/settings.hpp>
+#include <chrono>
+#include <limits>
 
 #include "engines/active_set/engine.hpp"
 #include "linalg/small.hpp"
@@ -34,6 +36,12 @@ class DualNewton {
   /// False: not solved within a few steps; another method should.
   [[nodiscard]] bool run(const SeparableProgram& program, const VectorView& y, const VectorView& z);
 
+  /// No run goes on for longer than `seconds` after `begin`.
+  void limit_time(std::chrono::steady_clock::time_point begin, double seconds) {
+    begin_ = begin;
+    seconds_ = seconds;
+  }
+
   Vector x, y, z, z_box;
   Vector D;                   ///< inverse of the Hessian's diagonal; zero at a bound
   Vector side;                ///< +1 at ub, -1 at lb, 0 inside
@@ -62,11 +70,15 @@ class DualNewton {
     return row < p_ ? trial.Ax[row] : trial.Gx[row - p_];
   }
   void load(const SeparableProgram& program);
+  [[nodiscard]] bool out_of_time() const {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    return elapsed.count() > seconds_;
+  }
   [[nodiscard]] bool climb(double accuracy, int most_steps);
   [[nodiscard]] double of_rounding() const;
   [[nodiscard]] bool cool();
   void set_temperature(double temperature);
-  [[nodiscard]] bool foresee();
+  void foresee();
   void evaluate(const Vector& y_at, const Vector& z_at, Trial& trial);
   [[nodiscard]] static double limit_product(const Vector& multipliers, const VectorView& limits);
   [[nodiscard]] double violation(const Trial& trial) const;
@@ -77,13 +89,17 @@ class DualNewton {
   [[nodiscard]] bool solve_on_set();
   [[nodiscard]] bool solve_with_M();
   [[nodiscard]] bool change_set();
-  [[nodiscard]] bool search(double slope);
+  [[nodiscard]] double advance();
+  [[nodiscard]] bool damp(double length);
+  [[nodiscard]] double search(double slope);
   void correct();
   void hold_active_rows();
   void finish();
   void measure_margin();
 
   Index n_, m_, p_;
+  std::chrono::steady_clock::time_point begin_{};
+  double seconds_ = std::numeric_limits<double>::infinity();
   const SeparableProgram* program_ = nullptr;
   DenseMatrix C_;       // [A; G], padded columns
   DenseMatrix scaled_;  // its rows in `rows`, times the root of D
@@ -95,6 +111,8 @@ class DualNewton {
   Vector next_y_, next_z_;
   Vector known_y_, known_z_, drift_y_, drift_z_;  // at a temperature, and their change with it
   double temperature_ = 1;
+  double damping_ = 0;  // mu, and the diagonal that it multiplies
+  Vector row_sizes_;
   Trial here_, there_;
   Eigen::ArrayXd t_, value_, first_, second_;
 };

@@ -18,6 +18,7 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double armijo = 1e-4;
 constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
+constexpr double of_one_row = 1e-15;     // of a row of the constraints
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
 constexpr double same_hessian = 1e-9;    // relative change that leaves derivatives as they are
 constexpr double of_quadratic = 1e-9;    // tolerance of the quadratic programs
@@ -150,8 +151,9 @@ void Newton::judge(Index i, Products& products) {
   const double far = violation(i, products);
   const double merit = f + now.nu * far;
   const double before = now.value + now.nu * now.violation;
-  const bool descends = merit <= before + armijo * now.length * now.slope + now.noise ||
-                        (-now.slope <= 1e3 * now.noise && merit <= before + 1e3 * now.noise);
+  const double noise = now.noise + now.nu * now.rounding;
+  const bool descends = merit <= before + armijo * now.length * now.slope + noise ||
+                        (-now.slope <= 1e3 * noise && merit <= before + 1e3 * noise);
   if (now.state == State::Trial && !descends) {
     // The minimum of the parabola through what is known.
     const double bend = merit - before - now.length * now.slope;
@@ -165,6 +167,7 @@ void Newton::judge(Index i, Products& products) {
   now.value = f;
   now.violation = far;
   now.noise = rounding_of_f * (std::abs(f) + gradient_.col(i).cwiseProduct(trial_.col(i)).cwiseAbs().sum());
+  now.rounding = of_one_row * (trial_.col(i).lpNorm<1>() + products.Ax.lpNorm<1>() + products.Gx.lpNorm<1>());
   point.x.col(i) = trial_.col(i);
   value[i] = f;
   now.state = State::Stepping;
@@ -272,7 +275,8 @@ bool Newton::step_diagonally(const std::vector<Index>& instances, bool derivativ
   SeparableSolutions solutions(size_, settings);
   const auto count = static_cast<Index>(instances.size());
   const Index chunks = std::min(count, most_chunks);
-  while (engines_.size() < at(chunks)) engines_.emplace_back(n_, m_, p_);
+  while (engines_.size() < at(chunks))
+    engines_.emplace_back(n_, m_, p_).limit_time(begin_, settings_.time_limit);
   parallel_for(chunks, threads_for(settings_.num_threads, count * n_ * (m_ + p_)), [&](Index chunk) {
     for (Index k = chunk; k < count; k += chunks) {
       const Index i = instances[at(k)];
@@ -355,7 +359,8 @@ void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
   d_.col(i) = solved.point.x.col(k) - point.x.col(i);
   take_multipliers(i, k, solved.point);
   const double largest = std::max({norm(point.y.col(i)), norm(point.z.col(i)), norm(point.z_box.col(i))});
-  now.nu = std::max(now.nu, 1.1 * largest);
+  // Multipliers far from the solution may be enormous; once x is feasible, nu need not remember them.
+  now.nu = now.violation <= 10 * now.rounding ? 1.1 * largest : std::max(now.nu, 1.1 * largest);
   now.slope = std::min(0.0, gradient_.col(i).dot(d_.col(i)) - now.nu * now.violation);
   now.length = 1;
   now.halvings = 0;

@@ -43,6 +43,7 @@ class Newton {
     State state = State::Done;
     double value = 0, violation = 0;  // f and the constraints at x
     double nu = 0, slope = 0, noise = 0;
+    double rounding = 0;    // what it may do to the violation
     double length = 1;      // of the step that is tried
     double sigma = 0;       // on the diagonal of the Hessian where the quadratic program has no end
     double best = 0;        // residual so far

@@ -99,6 +99,7 @@ std::vector<Index> SeparableBatch::run(const std::vector<Index>& instances, cons
   const Index work = count * sizes.n * (sizes.m + sizes.p);
   parallel_for(chunks, threads_for(settings_.num_threads, work), [&](Index chunk) {
     DualNewton engine(sizes.n, sizes.m, sizes.p);
+    engine.limit_time(begin_, settings_.time_limit);
     for (Index k = chunk; k < count; k += chunks) {
       if (settings_.poll) settings_.poll();
       const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;

@@ -55,9 +55,7 @@ class SmoothSolver {
       if (valid(i)) left.push_back(i);
     left = separable_.run(left, initial_);
     if (left.empty()) return without_newton();
-    Settings rest = settings_;
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-    rest.time_limit = std::max(settings_.time_limit - elapsed.count(), 0.0);
+    const Settings rest = for_the_rest();
     Newton newton(program_, rest, initial_, equivalent_, evaluator_);
     DenseMatrix start = DenseMatrix::Zero(program_.constraints.n, size_);
     std::erase_if(left, [&](Index i) { return !find_start(i, newton, start); });
@@ -75,6 +73,14 @@ class SmoothSolver {
            std::ranges::all_of(evaluator_.terms(i), [](const InstanceTerm& term) { return term.valid(); });
   }
 
+  /// With the time that is left.
+  [[nodiscard]] Settings for_the_rest() const {
+    Settings rest = settings_;
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+    rest.time_limit = std::max(settings_.time_limit - elapsed.count(), 1e-9);
+    return rest;
+  }
+
   /// The user's, or one inside the domain; false if there is none.
   bool find_start(Index i, Newton& newton, DenseMatrix& start) const {
     const auto& terms = evaluator_.terms(i);
@@ -90,7 +96,7 @@ class SmoothSolver {
       if (std::ranges::all_of(terms, inside)) return true;
     }
     Point proof;
-    const Vector x = first_point(terms, instance_of(equivalent_->program, i), settings_, proof);
+    const Vector x = first_point(terms, instance_of(equivalent_->program, i), for_the_rest(), proof);
     if (x.size() > 0 || start.rows() == 0) {
       start.col(i) = x;
       return true;
@@ -105,7 +111,7 @@ class SmoothSolver {
         newton.status[at(i)] == Status::NumericalError || newton.status[at(i)] == Status::MaxIterations;
     if (!failed || newton.residuals[at(i)].primal <= settings_.tolerance) return;
     Point proof;
-    if (outside_domain(evaluator_.terms(i), instance_of(equivalent_->program, i), settings_, proof))
+    if (outside_domain(evaluator_.terms(i), instance_of(equivalent_->program, i), for_the_rest(), proof))
       declare_infeasible(i, proof, newton);
   }
 
