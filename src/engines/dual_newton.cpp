@@ -28,21 +28,27 @@ constexpr double slowest = 1.005;  // below this it leads nowhere
 constexpr int most_halvings = 30;
 constexpr double first_damping = 1e-3;  // of M, relative to what it is with no bounds
 constexpr double most_damping = 1e9;
-constexpr int most_changes = 12;  // of the set within a step
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
 DualNewton::DualNewton(Index n, Index m, Index p)
-    : x(n), y(p), z(m), z_box(n), D(n), side(n), n_(n), m_(m), p_(p) {
+    : x(n),
+      y(p),
+      z(m),
+      z_box(n),
+      D(n),
+      side(n),
+      n_(n),
+      m_(m),
+      p_(p),
+      C_(padded(m + p), n + 1),  // the last column is only room
+      scaled_(padded(m + p), n + 1),
+      M_(padded(m + p), m + p + 1),
+      factor_(padded(m + p), m + p + 1) {
   const Index k = m + p;
-  const Index stride = padded(k);
-  C_.resize(stride, n + 1);  // the last column is only room
-  scaled_.resize(stride, n + 1);
-  M_.resize(stride, k + 1);
-  factor_.resize(stride, k + 1);
-  for (Vector* v : {&weight_, &offset_, &lower_, &upper_, &pull_, &root_}) v->resize(n);
+  for (Vector* v : {&weight_, &offset_, &lower_, &upper_, &pull_, &root_, &factor_D_}) v->resize(n);
   step_.resize(k);
   row_sizes_.setZero(k);
   right_.resize(k);
@@ -50,11 +56,14 @@ DualNewton::DualNewton(Index n, Index m, Index p)
   held_.resize(at(k));
   rows.reserve(at(k));
   set_.reserve(at(k));
+  factor_rows_.reserve(at(k));
   next_y_.resize(p);
   next_z_.resize(m);
   for (Trial* trial : {&here_, &there_}) {
     trial->x.resize(n);
     trial->slope.resize(n);
+    trial->first.resize(n);
+    trial->second.resize(n);
     trial->Ax.resize(p);
     trial->Gx.resize(m);
   }
@@ -79,6 +88,7 @@ void DualNewton::load(const SeparableProgram& program) {
 bool DualNewton::run(const SeparableProgram& program, const VectorView& first_y, const VectorView& first_z) {
   load(program);
   steps = 0;
+  factor_rows_.clear();
   y = first_y;
   z = first_z.cwiseMax(0.0);
   evaluate(y, z, here_);
@@ -142,12 +152,12 @@ void DualNewton::foresee() {
   form_M();
   drift_y_.setZero(p_);
   drift_z_.setZero(m_);
-  for (Index j = 0; j < n_; ++j) pull_[j] = D[j] > 0 ? -D[j] * first_[j] * weight_[j] / temperature_ : 0;
+  for (Index j = 0; j < n_; ++j) pull_[j] = D[j] > 0 ? -D[j] * here_.first[j] * weight_[j] / temperature_ : 0;
   for (Index i = 0; i < count(); ++i) {
     right_[i] = 0;
     for (Index j = 0; j < n_; ++j) right_[i] += C_(rows[at(i)], j) * pull_[j];
   }
-  std::fill_n(held_.begin(), rows.size(), std::uint8_t{1});
+  hold_all();
   if (!solve_with_M()) return;
   for (Index i = 0; i < count(); ++i)
     (rows[at(i)] < p_ ? drift_y_[rows[at(i)]] : drift_z_[rows[at(i)] - p_]) = step_[i];
@@ -163,8 +173,7 @@ void DualNewton::evaluate(const Vector& y_at, const Vector& z_at, Trial& trial) 
   trial.slope = -pull_.cwiseQuotient(weight_);
   program_->phi.inverse(trial.slope.array(), t_);
   trial.x = (offset_ + t_.matrix()).cwiseMax(lower_).cwiseMin(upper_);  // (N4)
-  t_ = (trial.x - offset_).array();
-  program_->phi.evaluate(t_, value_, first_, second_);
+  set_derivatives(trial);
   value_ *= weight_.array();
   const double linear = pull_.dot(trial.x);
   const double limits = y_at.dot(vectors.b) + limit_product(z_at, vectors.h);
@@ -174,6 +183,11 @@ void DualNewton::evaluate(const Vector& y_at, const Vector& z_at, Trial& trial) 
   trial.Gx = -vectors.h;
   multiply(Op::Transpose, Op::None, 1, data.A_rows(), trial.x, 1, trial.Ax);
   multiply(Op::Transpose, Op::None, 1, data.G_rows(), trial.x, 1, trial.Gx);
+}
+
+void DualNewton::set_derivatives(Trial& trial) {
+  t_ = (trial.x - offset_).array();
+  program_->phi.evaluate(t_, value_, trial.first, trial.second);
 }
 
 /// z'h, where a row without a limit has no multiplier.
@@ -195,111 +209,6 @@ double DualNewton::violation(const Trial& trial) const {
     if (std::isfinite(value)) scale = std::max(scale, std::abs(value + vectors.h[i]));
   }
   return worst / scale;
-}
-
-/// Rows that hold, or should.
-void DualNewton::choose_rows() {
-  rows.clear();
-  for (Index i = 0; i < p_; ++i) rows.push_back(i);
-  for (Index i = 0; i < m_; ++i)
-    if (z[i] > 0 || here_.Gx[i] > 0) rows.push_back(p_ + i);
-}
-
-void DualNewton::set_curvature() {
-  t_ = (here_.x - offset_).array();
-  program_->phi.evaluate(t_, value_, first_, second_);
-  for (Index j = 0; j < n_; ++j) {
-    const bool inside = here_.x[j] > lower_[j] && here_.x[j] < upper_[j];
-    D[j] = inside ? 1 / (weight_[j] * second_[j]) : 0;
-    root_[j] = std::sqrt(D[j]);
-  }
-}
-
-/// M on `rows`.                                                                                         (N5)
-void DualNewton::form_M() {
-  const Index k = count();
-  for (Index j = 0; j < n_; ++j) {
-    const double* source = C_.data() + j * C_.rows();
-    double* target = scaled_.data() + j * scaled_.rows();
-    for (Index i = 0; i < k; ++i) target[i] = source[rows[at(i)]] * root_[j];
-  }
-  gram(1, scaled_.topRows(k).leftCols(n_), 0, M_.topRows(k).leftCols(k), 1);
-  symmetrise(M_.topRows(k).leftCols(k));
-}
-
-/// The multipliers of the rows in the set change so that these rows hold; those of the others vanish.
-bool DualNewton::solve_on_set() {
-  set_.clear();
-  for (Index i = 0; i < count(); ++i)
-    if (held_[at(i)] != 0) set_.push_back(i);
-  const auto s = static_cast<Index>(set_.size());
-  for (Index i = 0; i < count(); ++i) step_[i] = held_[at(i)] != 0 ? 0 : -multiplier(rows[at(i)]);
-  for (Index a = 0; a < s; ++a) {
-    const Index i = set_[at(a)];
-    double value = row_value(here_, rows[at(i)]);
-    for (Index j = 0; j < count(); ++j)
-      if (step_[j] != 0) value -= M_(i, j) * step_[j];
-    right_[a] = value;
-  }
-  return solve_with_M();
-}
-
-/// On the set, from `right_` to `step_`.
-bool DualNewton::solve_with_M() {
-  set_.clear();
-  for (Index i = 0; i < count(); ++i)
-    if (held_[at(i)] != 0) set_.push_back(i);
-  const auto s = static_cast<Index>(set_.size());
-  kept_.head(s) = right_.head(s);
-  double more = 1e-15;
-  for (int attempt = 0; attempt < 6; ++attempt, more *= 100) {
-    for (Index b = 0; b < s; ++b) {
-      const double* column = M_.data() + set_[at(b)] * M_.rows();
-      for (Index a = b; a < s; ++a) factor_(a, b) = column[set_[at(a)]];
-      factor_(b, b) = factor_(b, b) * (1 + more) + damping_ * row_sizes_[rows[at(set_[at(b)])]];
-    }
-    if (s > 0 && !partial_cholesky(factor_.topLeftCorner(s, s), 1)) continue;
-    right_.head(s) = kept_.head(s);
-    triangular_solve(Op::None, factor_.topLeftCorner(s, s), right_.head(s));
-    triangular_solve(Op::Transpose, factor_.topLeftCorner(s, s), right_.head(s));
-    for (Index a = 0; a < s; ++a) step_[set_[at(a)]] = right_[a];
-    return right_.head(s).allFinite();
-  }
-  return false;
-}
-
-/// Rows whose multiplier would be negative leave, rows that would be violated enter.
-bool DualNewton::change_set() {
-  bool changed = false;
-  for (Index i = 0; i < count(); ++i) {
-    const Index row = rows[at(i)];
-    if (row < p_) continue;
-    if (held_[at(i)] != 0) {
-      if (z[row - p_] + step_[i] >= 0) continue;
-      held_[at(i)] = 0;
-    } else {
-      const double value = row_value(here_, row) - M_.col(i).head(count()).dot(step_.head(count()));
-      if (value <= 0) continue;
-      held_[at(i)] = 1;
-    }
-    changed = true;
-  }
-  return changed;
-}
-
-bool DualNewton::find_step() {
-  choose_rows();
-  set_curvature();
-  form_M();
-  std::fill_n(held_.begin(), rows.size(), std::uint8_t{1});
-  for (int change = 0; change < most_changes; ++change) {
-    if (out_of_time() || !solve_on_set()) return false;
-    if (!change_set()) break;
-  }
-  // Where the set did not settle, no multiplier may fall below zero all the same.
-  for (Index i = 0; i < count(); ++i)
-    if (rows[at(i)] >= p_) step_[i] = std::max(step_[i], -multiplier(rows[at(i)]));
-  return true;
 }
 
 /// A violation that the last digits of the multipliers may cause.

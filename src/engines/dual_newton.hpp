@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engines/active_set/engine.hpp"
+#include "linalg/memory.hpp"
 #include "linalg/small.hpp"
 #include "objectives/phi.hpp"
 
@@ -49,19 +50,21 @@ class DualNewton {
   double objective = 0, margin = 0;
   Residuals residuals{};
   int steps = 0;
+  int refinements = 0;  ///< that a solve with `factor` needs
 
   /// The Hessian at the bounds that hold, zero elsewhere and where it is infinite.
   [[nodiscard]] Vector bound_curvature() const;
 
-  /// M on `rows`, factorised; false if they are dependent, or nearly. `more`: added to the diagonal,
-  /// relative.
+  /// M on `rows`, factorised, or nearly, which `refinements` make good; false if they are dependent, or
+  /// nearly. `more`: added to the diagonal, relative.
   [[nodiscard]] bool factorise(double more = 0);
   [[nodiscard]] ConstBlock factor() const { return factor_.topLeftCorner(count(), count()); }
 
  private:
   struct Trial {
-    Vector x, slope, Ax, Gx;     // A x - b and G x - h
-    double value = 0, size = 0;  // of the dual, and of its parts
+    Vector x, slope, Ax, Gx;       // A x - b and G x - h
+    Eigen::ArrayXd first, second;  // derivatives of phi
+    double value = 0, size = 0;    // of the dual, and of its parts
   };
 
   [[nodiscard]] Index count() const { return static_cast<Index>(rows.size()); }
@@ -82,12 +85,20 @@ class DualNewton {
   void evaluate(const Vector& y_at, const Vector& z_at, Trial& trial);
   [[nodiscard]] static double limit_product(const Vector& multipliers, const VectorView& limits);
   [[nodiscard]] double violation(const Trial& trial) const;
+  void set_derivatives(Trial& trial);
   void choose_rows();
   void set_curvature();
   void form_M();
   [[nodiscard]] bool find_step();
   [[nodiscard]] bool solve_on_set();
   [[nodiscard]] bool solve_with_M();
+  void solve_with_factor(Index size);
+  void remember_factor();
+  [[nodiscard]] double change_of_M() const;
+  [[nodiscard]] bool step_by_last_factor();
+  [[nodiscard]] bool step_on_rows();
+  void hold_all();
+  void list_set();
   [[nodiscard]] bool change_set();
   [[nodiscard]] double advance();
   [[nodiscard]] bool damp(double length);
@@ -101,9 +112,11 @@ class DualNewton {
   std::chrono::steady_clock::time_point begin_{};
   double seconds_ = std::numeric_limits<double>::infinity();
   const SeparableProgram* program_ = nullptr;
-  DenseMatrix C_;       // [A; G], padded columns
-  DenseMatrix scaled_;  // its rows in `rows`, times the root of D
-  DenseMatrix M_, factor_;
+  PooledMatrix C_;       // [A; G], padded columns
+  PooledMatrix scaled_;  // its rows in `rows`, times the root of D
+  PooledMatrix M_, factor_;
+  std::vector<Index> factor_rows_{};  // of the last factor that may serve again, and D in it
+  Vector factor_D_;
   Vector weight_, offset_, lower_, upper_, pull_, root_;
   Vector step_, right_, kept_;      // of the multipliers of `rows`
   std::vector<std::uint8_t> held_;  // which of `rows` are in the set of this step
@@ -114,7 +127,7 @@ class DualNewton {
   double damping_ = 0;  // mu, and the diagonal that it multiplies
   Vector row_sizes_;
   Trial here_, there_;
-  Eigen::ArrayXd t_, value_, first_, second_;
+  Eigen::ArrayXd t_, value_;
 };
 
 }  // namespace altdiff::detail

@@ -15,8 +15,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double exact = 4e-15;  // violation of the constraints that a step could hardly lower
 constexpr int most_corrections = 4;
 constexpr double one_rounding = std::numeric_limits<double>::epsilon();  // to the next number on either side
-constexpr double hardly_there = 1e-290;     // a number that may have been rounded to zero
-constexpr double nearly_dependent = 1e-11;  // a pivot of M relative to its diagonal
+constexpr double hardly_there = 1e-290;  // a number that may have been rounded to zero
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -29,9 +28,7 @@ void DualNewton::correct() {
   hold_active_rows();
   for (int round = 0; round < most_corrections && violation(here_) > exact; ++round) {
     set_curvature();
-    form_M();
-    std::fill_n(held_.begin(), rows.size(), std::uint8_t{1});
-    if (!solve_on_set()) return;
+    if (!step_by_last_factor() && !step_on_rows()) return;
     pull_.setZero();
     for (Index i = 0; i < count(); ++i) {
       const Index row = rows[at(i)];
@@ -45,6 +42,7 @@ void DualNewton::correct() {
     t_ = (there_.x - offset_).array();
     if (!(t_ >= program_->phi.lower()).all() || !(t_ <= program_->phi.upper()).all()) return;
     here_.x.swap(there_.x);
+    set_derivatives(here_);
     here_.Ax = -vectors.b;
     here_.Gx = -vectors.h;
     multiply(Op::Transpose, Op::None, 1, data.A_rows(), here_.x, 1, here_.Ax);
@@ -65,15 +63,14 @@ void DualNewton::finish() {
   const VectorsView vectors = program_->constraints.vectors();
   correct();
   x = here_.x;
+  set_derivatives(here_);
   set_curvature();
-  t_ = (x - offset_).array();
-  program_->phi.evaluate(t_, value_, first_, second_);
   objective = value_.matrix().dot(weight_) + program_->q.dot(x);
   Vector Aty = Vector::Zero(n_);
   Vector Gtz = Vector::Zero(n_);
   multiply(Op::None, Op::None, 1, data.A_rows(), y, 0, Aty);
   multiply(Op::None, Op::None, 1, data.G_rows(), z, 0, Gtz);
-  Vector gradient = program_->q + weight_.cwiseProduct(first_.matrix());
+  Vector gradient = program_->q + weight_.cwiseProduct(here_.first.matrix());
   double largest = 0;
   for (Index j = 0; j < n_; ++j) {
     const bool at_lower = x[j] <= lower_[j];
@@ -81,7 +78,7 @@ void DualNewton::finish() {
     const double residual = gradient[j] + Aty[j] + Gtz[j];
     // What rounding x does to its slope is no residual; near the end of the domain that may be anything.
     const double of_rounding =
-        one_rounding * (std::abs(x[j]) + std::abs(offset_[j])) * weight_[j] * second_[j];
+        one_rounding * (std::abs(x[j]) + std::abs(offset_[j])) * weight_[j] * here_.second[j];
     const bool rounded =
         std::abs(residual) <= of_rounding || (program_->phi.lower() == 0 && t_[j] < hardly_there);
     if (!at_lower && !at_upper && rounded) gradient[j] = -(Aty[j] + Gtz[j]);
@@ -116,7 +113,7 @@ void DualNewton::measure_margin() {
   };
   for (Index i = 0; i < m_; ++i) note(-here_.Gx[i], z[i], std::sqrt(t_[p_ + i]));
   for (Index j = 0; j < n_; ++j) {
-    const double curvature = second_[j] * weight_[j];
+    const double curvature = here_.second[j] * weight_[j];
     const double length = std::isfinite(curvature) ? 1 / std::sqrt(curvature) : 0;
     if (lower_[j] == upper_[j]) continue;  // an equality
     if (std::isfinite(lower_[j])) note(x[j] - lower_[j], std::max(0.0, -z_box[j]), length);
@@ -127,21 +124,8 @@ void DualNewton::measure_margin() {
 Vector DualNewton::bound_curvature() const {
   Vector H = Vector::Zero(n_);
   for (Index j = 0; j < n_; ++j)
-    if (side[j] != 0 && std::isfinite(second_[j])) H[j] = weight_[j] * second_[j];
+    if (side[j] != 0 && std::isfinite(here_.second[j])) H[j] = weight_[j] * here_.second[j];
   return H;
-}
-
-bool DualNewton::factorise(double more) {
-  const Index k = count();
-  form_M();
-  for (Index b = 0; b < k; ++b) {
-    std::copy_n(&M_(b, b), k - b, &factor_(b, b));
-    factor_(b, b) *= 1 + more;
-  }
-  if (k > 0 && !partial_cholesky(factor_.topLeftCorner(k, k), 1)) return false;
-  for (Index i = 0; i < k; ++i)
-    if (!(factor_(i, i) * factor_(i, i) > (more > 0 ? 0 : nearly_dependent) * M_(i, i))) return false;
-  return true;
 }
 
 }  // namespace altdiff::detail

@@ -30,4 +30,16 @@ class Memory {
   Index count_ = 0;
 };
 
+/// A matrix in such memory.
+class PooledMatrix : public Eigen::Map<DenseMatrix> {
+ public:
+  PooledMatrix(Index rows, Index cols) : PooledMatrix(Memory(rows * cols), rows, cols) {}
+
+ private:
+  PooledMatrix(Memory memory, Index rows, Index cols)
+      : Eigen::Map<DenseMatrix>(memory.data(), rows, cols), memory_(std::move(memory)) {}
+
+  Memory memory_;
+};
+
 }  // namespace altdiff::detail

@@ -14,12 +14,39 @@ DiagonalLinearisation::DiagonalLinearisation(const Instance& instance, const Dua
       H_bound_(engine.bound_curvature()),
       side_(engine.side),
       rows_(engine.rows),
-      factor_(engine.factor()) {}
+      factor_(engine.factor()),
+      refinements_(engine.refinements) {}
 
 Eigen::Map<const Vector> DiagonalLinearisation::row(Index r) const {
   const Index n = matrices_.n;
   const double* data = r < matrices_.p ? matrices_.A + r * n : matrices_.G + (r - matrices_.p) * n;
   return {data, n};
+}
+
+Vector DiagonalLinearisation::pulled(const Vector& v) const {
+  Vector sum = Vector::Zero(matrices_.n);
+  for (std::size_t i = 0; i < rows_.size(); ++i) sum += v[static_cast<Index>(i)] * row(rows_[i]);
+  return sum;
+}
+
+void DiagonalLinearisation::subtract_rows(const Vector& moved, Vector& v) const {
+  for (std::size_t i = 0; i < rows_.size(); ++i) v[static_cast<Index>(i)] -= row(rows_[i]).dot(moved);
+}
+
+/// The factor may be of an M nearby (N10): then each refinement gains as many digits as they share.
+void DiagonalLinearisation::solve_with_M(Vector& v) const {
+  const auto solve_with_factor = [&](Vector& right_side) {
+    triangular_solve(Op::None, factor_, right_side);
+    triangular_solve(Op::Transpose, factor_, right_side);
+  };
+  const Vector right_side = v;
+  solve_with_factor(v);
+  for (int round = 0; round < refinements_; ++round) {
+    Vector rest = right_side;
+    subtract_rows(D_.cwiseProduct(pulled(v)), rest);
+    solve_with_factor(rest);
+    v += rest;
+  }
 }
 
 /// With B the bounds that hold and F the other variables:
@@ -35,21 +62,18 @@ PointBlock DiagonalLinearisation::solve(const PointBlock& r) const {
                .z = DenseMatrix::Zero(matrices_.m, columns),
                .z_box = DenseMatrix::Zero(n, columns)};
   Vector v(k);
-  Vector pull(n);
   for (Index c = 0; c < columns; ++c) {
     const Vector fixed = at_bound.select(r.z_box.col(c), 0.0);
     const Vector moved = D_.cwiseProduct(r.x.col(c)) + fixed;
     for (Index i = 0; i < k; ++i) {
       const Index s = rows_[at(i)];
-      const double limit = s < matrices_.p ? r.y(s, c) : r.z(s - matrices_.p, c);
-      v[i] = limit - row(s).dot(moved);
+      v[i] = s < matrices_.p ? r.y(s, c) : r.z(s - matrices_.p, c);
     }
-    triangular_solve(Op::None, factor_, v);
-    triangular_solve(Op::Transpose, factor_, v);
-    pull = r.x.col(c);
+    subtract_rows(moved, v);
+    solve_with_M(v);
+    const Vector pull = r.x.col(c) + pulled(v);
     for (Index i = 0; i < k; ++i) {
       const Index s = rows_[at(i)];
-      pull += v[i] * row(s);
       (s < matrices_.p ? t.y(s, c) : t.z(s - matrices_.p, c)) = v[i];
     }
     t.x.col(c) = -D_.cwiseProduct(pull) - fixed;

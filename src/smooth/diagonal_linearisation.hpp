@@ -20,11 +20,15 @@ class DiagonalLinearisation final : public Linearisation<DenseMatrix> {
 
  private:
   [[nodiscard]] Eigen::Map<const Vector> row(Index r) const;
+  [[nodiscard]] Vector pulled(const Vector& v) const;        // C_S'v
+  void subtract_rows(const Vector& moved, Vector& v) const;  // v -= C_S moved
+  void solve_with_M(Vector& v) const;
 
   MatricesView matrices_;
   Vector D_, H_bound_, side_;
   std::vector<Index> rows_;
   DenseMatrix factor_;
+  int refinements_;
 };
 
 }  // namespace altdiff::detail
