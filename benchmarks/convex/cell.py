@@ -15,6 +15,7 @@ import torch
 
 from benchmarks.convex.workloads import Workload, reference
 
+MOST_CALLS = 1000
 LAYERS = ("altdiff", "moreau", "cvxpylayers")
 
 
@@ -23,7 +24,7 @@ def altdiff_layer(workload: Workload) -> Callable[..., Any]:
     from altdiff.torch import ConvexLayer, Linear, Separable, builder
 
     if workload.kind == "softmax":
-        layer = ConvexLayer(builder(lambda y: Linear(-y) + Separable("entropy")))
+        layer = ConvexLayer(builder(lambda q: Linear(q) + Separable("entropy")))
     else:
         layer = ConvexLayer(builder(lambda M: Separable("softplus", M=M) + Separable("square")))
 
@@ -42,7 +43,7 @@ def cvxpylayers_layer(workload: Workload, solver: str | None) -> Callable[..., A
     A, b, G, h = cp.Parameter((p, n)), cp.Parameter(p), cp.Parameter((m, n)), cp.Parameter(m)
     if workload.kind == "softmax":
         first = cp.Parameter(n)
-        cost = -first @ x - cp.sum(cp.entr(x))
+        cost = first @ x - cp.sum(cp.entr(x))
     else:
         first = cp.Parameter((2 * n, n))
         cost = cp.sum(cp.logistic(first @ x)) + 0.5 * cp.sum_squares(x)
@@ -67,7 +68,7 @@ def measure(name: str, workload: Workload, seconds: float) -> dict[str, Any]:
     bar = torch.linspace(0.5, 1.5, workload.n, dtype=torch.float64)
     times: list[float] = []
     begin = time.perf_counter()
-    while not times or (time.perf_counter() - begin < seconds and len(times) < 200):
+    while not times or (time.perf_counter() - begin < seconds and len(times) < MOST_CALLS):
         start = time.perf_counter()
         x = layer(*numbers.values())
         gradients = torch.autograd.grad(x, list(numbers.values()), bar)
@@ -84,7 +85,7 @@ def _errors(workload: Workload, x: Any, found: dict[str, Any], bar: Any) -> dict
     constraints: dict[str, Any] = {name: of[name] for name in ("A", "b", "G", "h")}
     softmax = workload.kind == "softmax"
     objective = (
-        Linear(-of["y"]) + Separable("entropy")
+        Linear(of["q"]) + Separable("entropy")
         if softmax
         else Separable("softplus", M=of["M"]) + Separable("square")
     )

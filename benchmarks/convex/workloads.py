@@ -36,7 +36,7 @@ class Workload:
         A, G = rng.normal(size=(self.p, self.n)), rng.normal(size=(self.m, self.n))
         numbers = {"A": A, "b": A @ inside, "G": G, "h": G @ inside + rng.uniform(size=self.m)}
         if self.kind == "softmax":
-            return {"y": rng.normal(size=self.n), **numbers}
+            return {"q": rng.normal(size=self.n), **numbers}
         return {"M": rng.normal(size=(2 * self.n, self.n)), **numbers}
 
 
@@ -69,13 +69,13 @@ def reference(workload: Workload, x: Array, z: Array, bar: Array) -> tuple[Array
     p = workload.p
     gradients = {"A": np.outer(v[:p], x) + np.outer(w[:p], u), "b": -v[:p]}
     if workload.kind == "softmax":
-        return x, {"y": -u, **gradients}
+        return x, {"q": u, **gradients}
     s = 1.0 / (1.0 + np.exp(-of["M"] @ x))
     return x, {"M": np.outer(s * (1.0 - s) * (of["M"] @ u), x) + np.outer(s, u), **gradients}
 
 
 def _derivatives(workload: Workload, of: dict[str, Array], x: Array) -> tuple[Array, Array]:
     if workload.kind == "softmax":
-        return -of["y"] + np.log(x) + 1.0, np.diag(1.0 / x)
+        return of["q"] + np.log(x) + 1.0, np.diag(1.0 / x)
     s = 1.0 / (1.0 + np.exp(-of["M"] @ x))
     return of["M"].T @ s + x, of["M"].T @ ((s * (1.0 - s))[:, None] * of["M"]) + np.eye(x.size)

@@ -74,13 +74,11 @@ class Term(Objective):
     REQUIRED: ClassVar[tuple[str, ...]] = ()
     SCALARS: ClassVar[tuple[str, ...]] = ()  # fields for which one number may stand
 
-    def __init__(self, kind: str = "quadratic", exponent: float = 0.0, **numbers: Any) -> None:
+    def __init__(self, kind: str = "quadratic", exponent: float | None = None, **numbers: Any) -> None:
         self.numbers: dict[str, Any] = numbers  # None: absent
-        present = tuple([name for name, value in numbers.items() if value is not None])
-        self.own_structure = Structure(type(self), kind, exponent, present)
-        for name in self.REQUIRED:
-            if numbers[name] is None:
-                raise ValueError(f"{type(self).__name__} needs {name}")
+        given = [value is not None for value in numbers.values()]
+        own: Any = type(self)
+        self.own_structure = _structure(own, kind, exponent, *given)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -138,14 +136,7 @@ class Separable(Term):
         *,
         exponent: float | None = None,
     ) -> None:
-        kind = _ALIASES.get(kind, kind)
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join((*KINDS, *_ALIASES))}, got {kind!r}")
-        if (kind == "power") != (exponent is not None):
-            raise ValueError('exponent goes with kind "power", and only with it')
-        power = 0.0 if exponent is None else float(exponent)
-        if exponent is not None and not 2.0 <= power < float("inf"):
-            raise ValueError(f"exponent must be at least 2 and finite, got {exponent!r}")
+        power = None if exponent is None else float(exponent)
         super().__init__(kind, power, weight=weight, M=M, offset=offset)
 
     def __repr__(self) -> str:
@@ -161,6 +152,23 @@ class LogSumExp(Term):
 
     def __init__(self, M: Any, offset: Any = None, weight: Any = None) -> None:
         super().__init__("log-sum-exp", weight=weight, M=M, offset=offset)
+
+
+@lru_cache(maxsize=256)
+def _structure(term: type[Term], kind: str, exponent: float | None, *given: bool) -> Structure:
+    """What a term is, checked; training builds the same one again and again."""
+    kind = _ALIASES.get(kind, kind)
+    if term is Separable and kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join((*KINDS, *_ALIASES))}, got {kind!r}")
+    if (kind == "power") != (exponent is not None):
+        raise ValueError('exponent goes with kind "power", and only with it')
+    if exponent is not None and not 2.0 <= exponent < float("inf"):
+        raise ValueError(f"exponent must be at least 2 and finite, got {exponent!r}")
+    present = tuple(name for name, there in zip(term.DIMENSIONS, given, strict=True) if there)
+    for name in term.REQUIRED:
+        if name not in present:
+            raise ValueError(f"{term.__name__} needs {name}")
+    return Structure(term, kind, exponent or 0.0, present)
 
 
 @lru_cache(maxsize=256)

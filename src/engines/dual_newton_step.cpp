@@ -16,7 +16,7 @@ constexpr int most_changes = 12;            // of the set within a step
 constexpr double hardly = 1e-3;             // M may change; each step then gains three digits
 constexpr double all_digits = 39;           // -log of the last one, and a little more
 constexpr double nearly_dependent = 1e-11;  // a pivot of M relative to its diagonal
-constexpr Index of_a_round = 4;             // work of a refinement, in columns of M
+constexpr Index of_a_round = 10;            // work of a refinement, in columns of M
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
@@ -40,10 +40,12 @@ void DualNewton::set_curvature() {
 void DualNewton::form_M() {
   const Index k = count();
   root_ = D.cwiseSqrt();
+  const Index* chosen = rows.data();
   for (Index j = 0; j < n_; ++j) {
+    const double root = root_[j];
     const double* source = C_.data() + j * C_.rows();
     double* target = scaled_.data() + j * scaled_.rows();
-    for (Index i = 0; i < k; ++i) target[i] = source[rows[at(i)]] * root_[j];
+    for (Index i = 0; i < k; ++i) target[i] = source[chosen[i]] * root;
   }
   gram(1, scaled_.topRows(k).leftCols(n_), 0, M_.topRows(k).leftCols(k), 1);
   symmetrise(M_.topRows(k).leftCols(k));

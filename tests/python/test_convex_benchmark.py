@@ -49,6 +49,6 @@ def test_the_timed_softmax_is_the_built_in_objective() -> None:
     workload = Workload.named("softmax-30-10-3")
     of = workload.numbers()
     constraints: dict[str, Any] = {name: of[name] for name in ("A", "b", "G", "h")}
-    solution = altdiff.solve_convex(Linear(-of["y"]) + Separable("entropy"), **constraints)
+    solution = altdiff.solve_convex(Linear(of["q"]) + Separable("entropy"), **constraints)
     x = altdiff_layer(workload)(*of.values())
     np.testing.assert_allclose(x, solution.x, rtol=0, atol=1e-6)  # a call without tensors is in float32

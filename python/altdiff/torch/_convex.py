@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from altdiff._convex_batch import Start
     from altdiff._settings import Settings
-    from altdiff.torch._convex_objective import Bound
     from altdiff.torch._tensors import Argument
 
 
@@ -111,21 +110,23 @@ class ConvexLayer(torch.nn.Module):
     def _outputs(
         self, theta: tuple[Any, ...], fields: tuple[Any, ...], initial: Any, count: int
     ) -> tuple[Any, ...]:
-        soft = initial is None and self.warm_start
         bound = bind(self.objective, theta, self._options)
-        start = self._last if initial is None else _start(initial)
-        outputs = _outputs(bound, self._call()._replace(outputs=count), fields, start, soft)
+        call = self._call(count)
+        if initial is not None:
+            return call_convex(ConvexCall(bound, call, _start(initial)), fields)
+        outputs = call_convex(ConvexCall(bound, call, self._last, self.warm_start), fields)
         if self.warm_start and isinstance(outputs[-1], Solved):
             self._last = {name: outputs[-1].part(name) for name in POINT}
         return outputs
 
-    def _call(self) -> Call:
+    def _call(self, outputs: int = 1) -> Call:
         """What every call passes, made again when somebody has changed the settings."""
         if self._checked is None or self._checked[0] != (self.on_failure, self.settings):
             options: dict[str, Any] = dict(self.settings)
             call = Call(native_settings(options), self.on_failure, options)
             self._checked = ((self.on_failure, options), call)
-        return self._checked[1]
+        call = self._checked[1]
+        return call if outputs == 1 else call._replace(outputs=outputs)
 
     def __getstate__(self) -> dict[str, Any]:
         """What pickle and deepcopy take: not the core's settings, which are made again."""
@@ -164,7 +165,7 @@ def solve_convex(
     check_objective(objective, options)
     call = Call(native_settings(settings), on_failure, settings, len(DIFFERENTIABLE))
     start = None if initial is None else _start(initial)
-    outputs = _outputs(bind(objective, theta, options), call, (G, h, A, b, lb, ub), start)
+    outputs = call_convex(ConvexCall(bind(objective, theta, options), call, start), (G, h, A, b, lb, ub))
     return Solution(*all_outputs(outputs))
 
 
@@ -181,12 +182,6 @@ def make_options(ranks: Sequence[int] | None, n: int | None, domain: tuple[float
         n,
         None if domain is None else (float(domain[0]), float(domain[1])),
     )
-
-
-def _outputs(
-    bound: Bound, call: Call, fields: tuple[Any, ...], start: Start | None, soft: bool = False
-) -> tuple[Any, ...]:
-    return call_convex(ConvexCall(bound, call, start, soft), fields)
 
 
 def _start(initial: Any) -> Start:
