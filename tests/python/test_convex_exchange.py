@@ -9,11 +9,11 @@ import pytest
 import torch
 from altdiff._native import core
 from altdiff.torch import ConvexLayer, Linear, LogSumExp, Quadratic, Separable, builder, solve_convex
-from altdiff.torch import _convex_function as function
+from altdiff.torch import _convex_call as way
 
 Tensors = dict[str, Any]
 
-NO_EXCHANGE = core.SmoothExchange(None, (torch.Tensor,), function._describe)
+NO_EXCHANGE = core.SmoothExchange(None, (torch.Tensor,), way._describe)
 PARTS = ("x", "y", "z", "z_box", "objective")
 MAKE: dict[str, Any] = {
     "entropy": lambda t: Linear(t["q"]) + Separable("entropy", weight=t["w"]),
@@ -48,7 +48,7 @@ def tensors(seed: int, batch: tuple[int, ...] = (), batched: tuple[str, ...] = (
 
 def outcome(kind: str, values: Tensors, on_failure: str = "raise") -> Tensors:
     """The solution, and the gradients of a loss that all of it enters."""
-    constraints = {name: values[name] for name in function.CONSTRAINTS}
+    constraints = {name: values[name] for name in way.CONSTRAINTS}
     solution: Any = solve_convex(MAKE[kind](values), **constraints, on_failure=on_failure)
     parts = {name: getattr(solution, name) for name in PARTS}
     loss: Any = sum((i + 1.0) * part.sum() for i, part in enumerate(parts.values()))
@@ -59,8 +59,8 @@ def outcome(kind: str, values: Tensors, on_failure: str = "raise") -> Tensors:
 
 def is_quick(*arguments: Any) -> bool:
     structure = (Linear(0) + Separable("entropy")).structure
-    padded = (*arguments, *(None,) * (1 + len(function.CONSTRAINTS) - len(arguments)))
-    return function.exchange.solve(structure, padded, core.Settings(), 1) is not None
+    padded = (*arguments, *(None,) * (1 + len(way.CONSTRAINTS) - len(arguments)))
+    return way.exchange.solve(structure, padded, core.Settings(), 1) is not None
 
 
 needs_exchange = pytest.mark.skipif(
@@ -76,7 +76,7 @@ def test_both_ways_agree_to_the_last_bit(
 ) -> None:
     values = tensors(1, batch, batched)
     quick = outcome(kind, values)
-    monkeypatch.setattr(function, "exchange", NO_EXCHANGE)
+    monkeypatch.setattr(way, "exchange", NO_EXCHANGE)
     slow = outcome(kind, values)
     assert quick.keys() == slow.keys()
     for name, value in slow.items():
@@ -89,7 +89,7 @@ def test_both_ways_treat_a_failed_instance_alike(on_failure: str, monkeypatch: p
     values = tensors(2, (3,), ("q",))
     values["q"].data[1, 0] = torch.nan
     quick = outcome("entropy", values, on_failure)
-    monkeypatch.setattr(function, "exchange", NO_EXCHANGE)
+    monkeypatch.setattr(way, "exchange", NO_EXCHANGE)
     for name, value in outcome("entropy", values, on_failure).items():
         torch.testing.assert_close(quick[name], value, rtol=0, atol=0, equal_nan=True)
 
@@ -119,8 +119,8 @@ def test_one_layer_tells_objectives_of_the_same_shapes_apart() -> None:
 def test_a_shared_number_with_nan_is_named_on_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     values = tensors(5)
     values["w"].data[0] = torch.nan
-    for exchange in (function.exchange, NO_EXCHANGE):
-        monkeypatch.setattr(function, "exchange", exchange)
+    for exchange in (way.exchange, NO_EXCHANGE):
+        monkeypatch.setattr(way, "exchange", exchange)
         with pytest.raises(ValueError, match=r"Separable\.weight must not hold NaN"):
             outcome("entropy", values, "nan")
 

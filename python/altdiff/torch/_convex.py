@@ -11,7 +11,8 @@ from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._fields import POINT
 from altdiff._layer import Solved, check_policy
 from altdiff._settings import native_settings
-from altdiff.torch._convex_function import ConvexCall, call_convex
+from altdiff.torch._convex_call import ConvexCall
+from altdiff.torch._convex_function import call_convex
 from altdiff.torch._convex_objective import Options, bind, check_objective, parameters_of
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._function import Call, all_outputs

@@ -7,7 +7,7 @@ solution, multipliers and derivatives (N2), whose derivatives of any order `_tra
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,22 +15,18 @@ from torch._C._functorch import is_legacy_batchedtensor
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from altdiff import _convex_batch, _layer
 from altdiff._arrays import is_sparse
-from altdiff._convex_batch import ConvexBatch, Numbers, native_terms, number_places, part_of_shape
-from altdiff._convex_layout import layout_of_terms
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
 from altdiff._fields import DIMENSIONS, POINT
 from altdiff._layer import Solved
-from altdiff._native import core
 from altdiff._stack import is_list_of_sparse
 from altdiff._status import Status
 from altdiff.torch._batching import batch_tensors
+from altdiff.torch._convex_call import CONSTRAINTS, batch_of, pull_back_quickly
 from altdiff.torch._dynamo import hidden
-from altdiff.torch._evaluate import evaluator, flattened, rows_of, starting_points
-from altdiff.torch._function import Call
+from altdiff.torch._evaluate import flattened, rows_of
 from altdiff.torch._outputs import REPORT, STATUS, outputs_of
-from altdiff.torch._problem import FUNCTIONS, MEMORY_GONE, PLAIN, require_memory, tensor_problem
+from altdiff.torch._problem import MEMORY_GONE, PLAIN, require_memory
 from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
 from altdiff.torch._transform import SolveFields, Solver
 
@@ -40,110 +36,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from altdiff._arrays import Array
-    from altdiff._binding import NativeTerm
-    from altdiff._convex_batch import Start
-    from altdiff._convex_layout import ConvexLayout
-    from altdiff._objectives import Structure
+    from altdiff.torch._convex_call import ConvexCall, Tensors
     from altdiff.torch._convex_objective import Bound
 
-    Tensors = tuple[Tensor | None, ...]
-
-CONSTRAINTS = ("G", "h", "A", "b", "lb", "ub")
 _RANKS = tuple(len(DIMENSIONS[name]) for name in CONSTRAINTS)
 _GRAPHS = {"ProxyTorchDispatchMode", "FakeTensorMode", "FunctionalTensorMode"}
 _STEPS = 2  # Newton steps that give the point its history: derivatives up to order 2^2 - 1 are exact
-
-
-def _of_shape(tensor: Any, shape: tuple[int, ...]) -> Any:
-    """Without a history; one number may stand for many. None for None."""
-    if tensor is None or tensor.shape == shape:
-        return None if tensor is None else tensor.detach()
-    return tensor.detach().expand(shape).contiguous()
-
-
-def _array(tensor: Tensor | None) -> Array | None:
-    return None if tensor is None else tensor.numpy()
-
-
-class ConvexCall(NamedTuple):
-    """What one call passes beside its tensors."""
-
-    bound: Bound
-    call: Call
-    initial: Start | None = None
-    soft: bool = False  # the initial point is a guess, to be dropped where it does not fit
-
-    def outputs(self, tensors: Tensors) -> tuple[Any, ...]:
-        """The outputs that the call asks for, and the solved batch."""
-        structure, call = self.bound.structure, self.call
-        if structure is not None and self.initial is None:
-            quick = exchange.solve(structure, tensors, call.settings, call.outputs)
-            if quick is not None:
-                layout, native, outputs = quick
-                count = len(tensors) - len(CONSTRAINTS)
-                problem = tensor_problem(layout.program, (None, None, *tensors[count:]))
-                batch = ConvexBatch(problem, native, layout, structure, tensors[:count])
-                if outputs is not None:
-                    return (*outputs, Solved(batch, call=call))
-                batch.blame()
-                return self._settled(batch, tensors)
-        return self._settled(self._solve(tensors), tensors)
-
-    def solve(self, tensors: Sequence[Tensor | None]) -> Solved:
-        """Solves in float64 whatever the tensors' type; applies the failure policy."""
-        return _layer.settle(Solved(self._solve(tensors), call=self.call), self.call.on_failure)
-
-    def _settled(self, batch: ConvexBatch, tensors: Tensors) -> tuple[Any, ...]:
-        solved = _layer.settle(Solved(batch, call=self.call), self.call.on_failure)
-        dtype = result_type([t for t in tensors if t is not None])
-        names = DIFFERENTIABLE[: self.call.outputs]
-        return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
-
-    def _solve(self, tensors: Sequence[Tensor | None]) -> ConvexBatch:
-        numbers, _ = self._parted(tensors)
-        labels = (*self.bound.labels, *CONSTRAINTS)
-        doubles = [None if t is None else as_double(name, t) for name, t in zip(labels, tensors, strict=True)]
-        theta: list[Any] = doubles[: len(numbers)]
-        layout = self._layout(theta, doubles[len(numbers) :])
-        values = [_of_shape(t, shape) for t, shape in zip(theta, layout.used, strict=True)]
-        shapes = layout.program.used.values()
-        limits = [None, None, *doubles[len(numbers) :]]
-        whole = [None if s is None else _of_shape(t, s) for t, s in zip(limits, shapes, strict=True)]
-        evaluate, start = None, self._start(layout)
-        if self.bound.structure is None:
-            evaluate = evaluator(self.bound, layout, values)
-            known = None if start is None else start["x"]
-            x = starting_points(evaluate, layout, _array(whole[-2]), _array(whole[-1]), known)
-            start = {**(start or {}), "x": x}
-        return _convex_batch.solve(
-            self.bound.structure,
-            layout,
-            Numbers(values, [value.data_ptr() for value in values]),
-            tensor_problem(layout.program, whole),
-            self.call.settings,
-            start,
-            evaluate,
-            self.bound.smooth.diagonal,
-        )
-
-    def _start(self, layout: ConvexLayout) -> Start | None:
-        """The initial point, if it fits; a guess may be dropped."""
-        if self.initial is None:
-            return None
-        program = layout.program
-        shapes = {name: (*program.batch, program.sizes[size]) for name, size in POINT.items()}
-        if not self.soft:
-            return {name: part_of_shape(name, v, shapes[name]) for name, v in self.initial.items()}
-        fits = all(v.shape == shapes[name] for name, v in self.initial.items())
-        return self.initial if fits and np.isfinite(self.initial["x"]).all() else None
-
-    def _layout(self, theta: Sequence[Tensor], fields: Sequence[Tensor | None]) -> ConvexLayout:
-        shapes = tuple([None if field is None else tuple(field.shape) for field in fields])
-        return self.bound.layout([number.shape for number in theta], shapes)
-
-    def _parted(self, tensors: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-        count = len(self.bound.labels)
-        return tensors[:count], tensors[count:]
 
 
 class SolveConvex(torch.autograd.Function):
@@ -251,8 +149,8 @@ def _require_numbers_in(tensors: Tensors) -> None:
 def _in_transform(call: ConvexCall, tensors: Tensors) -> tuple[Any, ...]:
     """Types and shapes are changed by torch, so that transforms see it."""
     doubles = [None if t is None else with_history_in_double(t) for t in tensors]
-    theta, fields = call._parted(doubles)
-    layout = call._layout(theta, fields)
+    theta, fields = call.parted(doubles)
+    layout = call.layout(theta, fields)
     theta = [t.expand(shape) for t, shape in zip(theta, layout.used, strict=True)]
     n = layout.program.sizes["n"]
     fields = [f if f is None or f.dim() > 0 else f.expand(n) for f in fields]
@@ -298,8 +196,8 @@ def _with_history(
         for i, value in zip(chosen, moving, strict=True):
             values[i] = value
         doubles = [None if t is None else with_history_in_double(t) for t in values]
-        theta, fields = call._parted(doubles)
-        layout = call._layout(theta, fields)
+        theta, fields = call.parted(doubles)
+        layout = call.layout(theta, fields)
         expanded = [t.expand(shape) for t, shape in zip(theta, layout.used, strict=True)]
         whole = attached(lambda _: solved, call.bound, x, expanded, fields)
         return tuple(whole[i] for i in wanted)
@@ -319,8 +217,7 @@ def _pull_back(
 ) -> Tensors:
     """First derivatives: the core has those of the constraints and of built-in terms."""
     bars = tuple([bar if bar is None else as_double("the cotangent", bar) for bar in bars])
-    batch = batch_of(solved)
-    quick = exchange.vjp(batch.native, tensors, bars, needed, solved.without_derivative, solved.only_solved)
+    quick = pull_back_quickly(solved, needed, tensors, bars)
     if quick is not None:
         return tuple(quick)
     if any(is_legacy_batchedtensor(bar) for bar in bars if bar is not None):
@@ -329,6 +226,7 @@ def _pull_back(
         name: bar.detach().numpy() for name, bar in zip(DIFFERENTIABLE, bars, strict=False) if bar is not None
     }
     count = len(call.bound.labels)
+    batch = batch_of(solved)
     require_memory(solved)
     if any(t.numel() > 0 and t.untyped_storage().nbytes() == 0 for t in batch.numbers):
         raise RuntimeError(MEMORY_GONE)
@@ -403,28 +301,9 @@ def _silenced(solved: Solved, objective_bar: Array) -> Array:
     return bar.reshape(-1)
 
 
-def batch_of(solved: Solved) -> ConvexBatch:
-    """The batch, which is one of convex programs."""
-    assert isinstance(solved.batch, ConvexBatch)
-    return solved.batch
-
-
 def _like(array: Array, tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else to_tensor(np.ascontiguousarray(array), tensor.dtype)
 
-
-def _describe(
-    structure: tuple[Structure, ...], shapes: tuple[Any, ...]
-) -> tuple[ConvexLayout, list[NativeTerm], list[tuple[int, int]]] | None:
-    """What the core needs to know of a call; None if it cannot use every array as it is."""
-    count = len(shapes) - len(CONSTRAINTS)
-    layout = layout_of_terms(structure, shapes[:count], shapes[count:])
-    if not layout.plain:
-        return None
-    return layout, native_terms(structure, layout, [0] * count), number_places(structure)
-
-
-exchange = core.SmoothExchange(FUNCTIONS, PLAIN, _describe)
 
 # `SolveConvex.apply` without the look at its signature, which takes longer than a small problem.
 _apply_solve: Any = super(torch.autograd.Function, SolveConvex).apply
