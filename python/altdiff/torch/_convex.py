@@ -16,6 +16,7 @@ from altdiff.torch._convex_function import call_convex
 from altdiff.torch._convex_objective import Options, bind, check_objective, parameters_of
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._function import Call, all_outputs
+from altdiff.torch._module import Layer
 from altdiff.torch._qp import Solution
 from altdiff.torch._tensors import as_double
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from altdiff.torch._tensors import Argument
 
 
-class ConvexLayer(torch.nn.Module):
+class ConvexLayer(Layer):
     """Minimises a smooth convex f(x; theta) subject to G x <= h, A x = b, lb <= x <= ub.
 
     `objective` is one of
@@ -57,16 +58,11 @@ class ConvexLayer(torch.nn.Module):
         warm_start: bool = False,
         **settings: Unpack[Settings],
     ) -> None:
-        super().__init__()
-        check_policy(on_failure)
+        super().__init__(on_failure, settings)
         self.objective = objective
-        self.on_failure = on_failure
         self.warm_start = warm_start
-        self.settings = settings
         self._options = make_options(ranks, n, domain)
         self._last: Start | None = None
-        self._checked: tuple[tuple[str, dict[str, Any]], Call] | None = None
-        self._call()
         check_objective(objective, self._options)
         for name, parameter in parameters_of(objective).items():
             self.register_parameter(name, parameter)
@@ -120,25 +116,15 @@ class ConvexLayer(torch.nn.Module):
             self._last = {name: outputs[-1].part(name) for name in POINT}
         return outputs
 
-    def _call(self, outputs: int = 1) -> Call:
-        """What every call passes, made again when somebody has changed the settings."""
-        if self._checked is None or self._checked[0] != (self.on_failure, self.settings):
-            options: dict[str, Any] = dict(self.settings)
-            call = Call(native_settings(options), self.on_failure, options)
-            self._checked = ((self.on_failure, options), call)
-        call = self._checked[1]
-        return call if outputs == 1 else call._replace(outputs=outputs)
-
     def __getstate__(self) -> dict[str, Any]:
-        """What pickle and deepcopy take: not the core's settings, which are made again."""
-        return {**self.__dict__, "_checked": None, "_last": None}
+        """Without the last solution too."""
+        return {**super().__getstate__(), "_last": None}
 
     def extra_repr(self) -> str:
         """Objective and settings, for `print(layer)`."""
-        options: dict[str, Any] = {"on_failure": self.on_failure, **self.settings}
         name = getattr(self.objective, "__name__", None) or repr(self.objective)
         shown = [] if isinstance(self.objective, torch.nn.Module) else [name]
-        return ", ".join([*shown, *(f"{name}={value!r}" for name, value in options.items())])
+        return ", ".join([*shown, super().extra_repr()])
 
 
 @hidden

@@ -14,6 +14,7 @@ from altdiff._settings import native_settings
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._function import Call, all_outputs, call_outputs, call_solve, start_of
 from altdiff.torch._graph import in_graph
+from altdiff.torch._module import Layer
 from altdiff.torch._operators import encode
 from altdiff.torch._remembered import Remembered
 
@@ -77,7 +78,7 @@ def solve_qp(
     return Solution(*call_outputs(call, P, q, G, h, A, b, lb, ub))
 
 
-class QPLayer(torch.nn.Module):
+class QPLayer(Layer):
     """A quadratic program as a layer without parameters of its own: `x = layer(P, q, G, h, A, b, lb, ub)`.
 
     The arguments are those of `solve_qp`. With `warm_start=True` the layer remembers the solution of each
@@ -92,15 +93,8 @@ class QPLayer(torch.nn.Module):
         warm_start_bytes: int = 2**28,
         **settings: Unpack[Settings],
     ) -> None:
-        super().__init__()
-        check_policy(on_failure)
+        super().__init__(on_failure, settings)
         self.remembered = Remembered(warm_start_bytes) if warm_start else None
-        self.on_failure = on_failure
-        self.settings = settings
-        self._checked: tuple[tuple[str, dict[str, Any]], Call] | None = None
-        # What a compiled call passes: with dynamic shapes the numbers in `settings` would become symbols.
-        self._text = encode(on_failure, settings)
-        self._call()
 
     def forward(
         self,
@@ -143,7 +137,7 @@ class QPLayer(torch.nn.Module):
         fields = (P, q, G, h, A, b, lb, ub)
         if torch.compiler.is_compiling() and index is None:
             return Solution(*in_graph(self._text, fields))
-        call = self._call()._replace(outputs=len(DIFFERENTIABLE))
+        call = self._call(len(DIFFERENTIABLE))
         return Solution(*all_outputs(self._from_start(call, initial, index, fields)))
 
     @hidden
@@ -160,21 +154,3 @@ class QPLayer(torch.nn.Module):
         if self.remembered is not None and index is not None and isinstance(outputs[-1], Solved):
             self.remembered.keep(index, outputs[-1])
         return outputs
-
-    def _call(self) -> Call:
-        """What every call passes, made again when somebody has changed the settings."""
-        if self._checked is None or self._checked[0] != (self.on_failure, self.settings):
-            options: dict[str, Any] = dict(self.settings)
-            call = Call(native_settings(options), self.on_failure, options)
-            self._checked = ((self.on_failure, options), call)
-            self._text = encode(self.on_failure, options)
-        return self._checked[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What pickle and deepcopy take: not the core's settings, which are made again."""
-        return {**self.__dict__, "_checked": None}
-
-    def extra_repr(self) -> str:
-        """The settings, for `print(layer)`."""
-        options: dict[str, Any] = {"on_failure": self.on_failure, **self.settings}
-        return ", ".join(f"{name}={value!r}" for name, value in options.items())
