@@ -14,16 +14,16 @@ constexpr std::uint32_t major_version = 1;
 constexpr std::int32_t cpu = 1;
 
 struct Version {
-  std::uint32_t major, minor;
+  std::uint32_t major = 0, minor = 0;
 };
 
 /// A tensor that whoever takes it gives back to `deleter`.
 struct ManagedTensor {
-  Version version;
-  void* context;
-  void (*deleter)(ManagedTensor*);
-  std::uint64_t flags;
-  Tensor tensor;
+  Version version{};
+  void* context = nullptr;
+  void (*deleter)(ManagedTensor*) = nullptr;
+  std::uint64_t flags = 0;
+  Tensor tensor{};
 };
 
 /// A library's functions. Those that return an int give zero, or else have set a Python error.
