@@ -28,14 +28,14 @@ struct ManagedTensor {
 
 /// A library's functions. Those that return an int give zero, or else have set a Python error.
 struct Exchange {
-  Version version;
-  const Exchange* previous;
-  void* allocate;
-  void* managed_from_object;
-  int (*object_from_managed)(ManagedTensor* tensor, void** object);  ///< takes the tensor
+  Version version{};
+  const Exchange* previous = nullptr;
+  void* allocate = nullptr;
+  void* managed_from_object = nullptr;
+  int (*object_from_managed)(ManagedTensor* tensor, void** object) = nullptr;  ///< takes the tensor
   int (*look_at_object)(void* object,
-                        Tensor* tensor);  ///< what is looked at belongs to the object; may be null
-  void* current_work_stream;
+                        Tensor* tensor) = nullptr;  ///< what is looked at is the object's; may be null
+  void* current_work_stream = nullptr;
 };
 
 }  // namespace altdiff::python::dlpack
