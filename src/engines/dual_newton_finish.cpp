@@ -68,6 +68,8 @@ void DualNewton::finish() {
   set_curvature();
   t_ = (x - offset_).array();
   program_->phi.evaluate(t_, value_, first_, second_);
+  if (program_->phi.closed())  // at the ends of the domain
+    first_ = first_.max(-Phi::end_slope).min(Phi::end_slope);
   objective = value_.matrix().dot(weight_) + program_->q.dot(x);
   Vector Aty = Vector::Zero(n_);
   Vector Gtz = Vector::Zero(n_);

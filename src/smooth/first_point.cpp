@@ -29,6 +29,7 @@ Vector by_variables(const std::vector<InstanceTerm>& terms, const Instance& inst
   for (const InstanceTerm& term : terms) {
     if (term.quadratic() || term.map() != nullptr) continue;
     for (Index j = 0; j < n; ++j) {
+      if (!term.present(j)) continue;
       const double offset = term.offset() != nullptr ? term.offset()[j] : 0;
       lower[j] = std::max(lower[j], offset + term.phi().lower());
       upper[j] = std::min(upper[j], offset + term.phi().upper());
@@ -104,8 +105,13 @@ Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& insta
   if (inside(terms, x)) return x;
   const Index n = x.size();
   const auto found = solve_one(widest(terms, instance, x), plain(settings), {});
-  if (found.status == Status::Solved && found.x[n] > inside_enough && inside(terms, found.x.head(n)))
-    return found.x.head(n);
+  if (found.status == Status::Solved && found.x[n] > inside_enough) {
+    x = found.x.head(n);
+    const VectorsView data = instance.vectors();
+    if (data.lb.size() > 0) x = x.cwiseMax(data.lb);
+    if (data.ub.size() > 0) x = x.cwiseMin(data.ub);
+    if (inside(terms, x)) return x;
+  }
   proof = multipliers_of(found, instance);
   return {};
 }

@@ -356,7 +356,12 @@ void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
     lean(i, solved.point.x.col(k));
     return;
   }
-  d_.col(i) = solved.point.x.col(k) - point.x.col(i);
+  // A bound may be the end of the domain: rounding must not lead beyond it.
+  const VectorsView bounds = instance_of(equivalent_->program, i).vectors();
+  Vector x = solved.point.x.col(k);
+  if (bounds.lb.size() > 0) x = x.cwiseMax(bounds.lb);
+  if (bounds.ub.size() > 0) x = x.cwiseMin(bounds.ub);
+  d_.col(i) = x - point.x.col(i);
   take_multipliers(i, k, solved.point);
   const double largest = std::max({norm(point.y.col(i)), norm(point.z.col(i)), norm(point.z_box.col(i))});
   // Multipliers far from the solution may be enormous; once x is feasible, nu need not remember them.
@@ -372,7 +377,7 @@ void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
     now.length = std::min(now.length, program_.largest_step(i, point.x.col(i), d_.col(i)));
   diagonal_.col(i) = Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal();
   trial_.col(i) = point.x.col(i) + now.length * d_.col(i);
-  if (now.length == 1) trial_.col(i) = solved.point.x.col(k);
+  if (now.length == 1) trial_.col(i) = x;
   now.state = State::Trial;
 }
 

@@ -10,6 +10,7 @@
 #include "linalg/threads.hpp"
 #include "problem/checks.hpp"
 #include "smooth/first_point.hpp"
+#include "smooth/held_ends.hpp"
 #include "smooth/newton.hpp"
 #include "smooth/separable.hpp"
 
@@ -47,6 +48,8 @@ class SmoothSolver {
         equivalent_(std::make_shared<EquivalentProgram>(program.constraints)),
         evaluator_(program, settings.num_threads),
         separable_(program, evaluator_, settings) {}
+
+  [[nodiscard]] EquivalentProgram& equivalent() const { return *equivalent_; }
 
   SmoothSolution run() {
     const ScopedBlasThreads blas_threads(size_ == 1 ? program_.constraints.n : 0, settings_.num_threads);
@@ -163,7 +166,7 @@ class SmoothSolver {
     return solution;
   }
 
-  static void take(const Newton& newton, Index i, SmoothSolution& solution) {
+  void take(const Newton& newton, Index i, SmoothSolution& solution) const {
     const Residuals& residuals = newton.residuals[at(i)];
     if (newton.status[at(i)] != Status::Solved || solution.status[at(i)] != Status::Solved) {
       solution.point.x.col(i) = newton.point.x.col(i);
@@ -171,6 +174,10 @@ class SmoothSolver {
       solution.point.z.col(i) = newton.point.z.col(i);
       solution.point.z_box.col(i) = newton.point.z_box.col(i);
     }
+    const VectorsView bounds = instance_of(equivalent_->program, i).vectors();  // perhaps ends of the domain
+    auto x = solution.point.x.col(i);
+    if (bounds.lb.size() > 0 && newton.status[at(i)] == Status::Solved) x = x.cwiseMax(bounds.lb);
+    if (bounds.ub.size() > 0 && newton.status[at(i)] == Status::Solved) x = x.cwiseMin(bounds.ub);
     solution.status[at(i)] = newton.status[at(i)];
     solution.objective[i] = newton.value[i];
     solution.iterations[at(i)] = newton.steps[at(i)];
@@ -194,7 +201,11 @@ class SmoothSolver {
 SmoothSolution solve(const SmoothProgram& program, const Settings& settings, const PointBlock& initial) {
   check(settings);
   check_terms(program);
-  return SmoothSolver(program, settings, initial).run();
+  const HeldEnds ends(program);
+  SmoothSolver solver(ends.program(), settings, initial);
+  SmoothSolution solution = solver.run();
+  ends.restore(solver.equivalent().program);
+  return solution;
 }
 
 }  // namespace altdiff
