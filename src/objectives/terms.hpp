@@ -50,6 +50,11 @@ class InstanceTerm {
   [[nodiscard]] bool quadratic() const { return phi_.kind == TermKind::Quadratic; }
   [[nodiscard]] bool diagonal() const;  ///< its Hessian is
   [[nodiscard]] const Phi& phi() const { return phi_; }
+  [[nodiscard]] Index rows() const { return rows_; }
+  [[nodiscard]] Vector row(Index i) const {
+    return map_ == nullptr ? Vector(Vector::Unit(n_, i)) : M().col(i);
+  }
+  [[nodiscard]] const double* P() const { return P_; }
   [[nodiscard]] const double* q() const { return q_; }
   [[nodiscard]] const double* weight() const { return weight_; }
   [[nodiscard]] const double* map() const { return map_; }

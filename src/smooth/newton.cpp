@@ -8,6 +8,7 @@
 #include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
+#include "smooth/recession.hpp"
 #include "smooth/separable.hpp"
 
 namespace altdiff::detail {
@@ -27,6 +28,8 @@ constexpr double long_step = 1e3;        // relative to the point, where the qua
 constexpr double tiny = 1e-100;
 constexpr double some_descent = 1e-9;  // of f, relative to its parts
 constexpr int most_steps = 2000;
+constexpr int many_steps = 50;  // after which, and after so many long steps, a minimum is doubtful
+constexpr int most_leans = 3;
 constexpr int most_halvings = 100;
 constexpr int patience = 4;        // steps without a smaller residual, once it is below tolerance
 constexpr int long_patience = 60;  // and before
@@ -112,7 +115,8 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
       for (const Index i : in_state(wanted, State::Trial, State::Stepping)) end(i, Status::TimeLimit);
     for (;;) {  // most have a step after the first
       const std::vector<Index> stepping = in_state(wanted, State::Stepping, State::Stepping);
-      if (stepping.empty()) break;
+      dismiss(stepping);
+      if (in_state(stepping, State::Stepping, State::Stepping).empty()) break;
       step(stepping);
     }
     waiting = in_state(wanted, State::Trial, State::First);
@@ -224,6 +228,7 @@ void Newton::accept(Index i, const Residuals& now) {
     end(i, Status::NumericalError);
     return;
   }
+  progress.doubtful = steps[at(i)] == many_steps;
   if (steps[at(i)] >= std::min<std::int64_t>(settings_.max_iterations, most_steps))
     end(i, Status::MaxIterations);
 }
@@ -310,16 +315,34 @@ bool Newton::differentiate_diagonally() {
   return step_diagonally(solved, true);
 }
 
+void Newton::dismiss(const std::vector<Index>& instances) {
+  for (const Index i : instances) {
+    Progress& now = progress_[at(i)];
+    if (!now.doubtful || program_.evaluate) continue;
+    now.doubtful = false;
+    Settings settings = settings_;
+    settings.time_limit = std::max(seconds_left(), 1e-9);
+    const auto ray =
+        find_ray(evaluate_.terms(i), instance_of(program_.constraints, i), settings, point.x.col(i));
+    if (ray.has_value()) declare_endless(i, ray->d, ray->endless);
+  }
+}
+
+void Newton::declare_endless(Index i, const Vector& ray, bool to_infinity) {
+  point.x.col(i) = ray;
+  for (DenseMatrix* multipliers : {&point.y, &point.z, &point.z_box}) multipliers->col(i).setConstant(nan);
+  if (to_infinity) value[i] = -infinity;
+  end(i, Status::DualInfeasible);
+}
+
 /// The quadratic program falls without end along a ray, f perhaps not: it is solved again, with a diagonal
 /// that allows a long step.
 void Newton::lean(Index i, const Vector& ray) {
   Progress& now = progress_[at(i)];
   const double size = norm(point.x.col(i));
+  now.doubtful = ++now.leans == most_leans;
   if (size > endless || now.sigma > 1e100) {
-    point.x.col(i) = ray;
-    for (DenseMatrix* multipliers : {&point.y, &point.z, &point.z_box}) multipliers->col(i).setConstant(nan);
-    value[i] = -infinity;
-    end(i, Status::DualInfeasible);
+    declare_endless(i, ray, true);
     return;
   }
   const double more =

@@ -12,6 +12,7 @@
 #include "smooth/first_point.hpp"
 #include "smooth/held_ends.hpp"
 #include "smooth/newton.hpp"
+#include "smooth/recession.hpp"
 #include "smooth/separable.hpp"
 
 namespace altdiff {
@@ -112,9 +113,17 @@ class SmoothSolver {
   void look_for_reason(Index i, Newton& newton) const {
     const bool failed =
         newton.status[at(i)] == Status::NumericalError || newton.status[at(i)] == Status::MaxIterations;
-    if (!failed || newton.residuals[at(i)].primal <= settings_.tolerance) return;
+    if (!failed) return;
+    const Instance instance = instance_of(equivalent_->program, i);
+    if (!program_.evaluate) {
+      const auto ray = find_ray(evaluator_.terms(i), instance, for_the_rest(), newton.point.x.col(i));
+      if (ray.has_value()) {
+        newton.declare_endless(i, ray->d, ray->endless);
+        return;
+      }
+    }
     Point proof;
-    if (outside_domain(evaluator_.terms(i), instance_of(equivalent_->program, i), for_the_rest(), proof))
+    if (outside_domain(evaluator_.terms(i), instance, for_the_rest(), proof))
       declare_infeasible(i, proof, newton);
   }
 
