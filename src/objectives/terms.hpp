@@ -5,6 +5,11 @@
 
 namespace altdiff::detail {
 
+/// phi and its first two derivatives at the rows of a term.
+struct RowSlopes {
+  Eigen::ArrayXd value{}, first{}, second{};
+};
+
 /// One term of one instance, with its fields where they lie in memory; null: absent.
 class InstanceTerm {
  public:
@@ -26,6 +31,9 @@ class InstanceTerm {
   /// Rows without a map that these bounds hold at the end of a closed domain: they have the slope of the
   /// number next to it, and no curvature.
   void hold_ends(const Eigen::Ref<const Vector>& lb, const Eigen::Ref<const Vector>& ub);
+
+  /// For derivatives at a solution whose rows are known better than M x tells; null: they are not.
+  void know_rows(const RowSlopes* known) { known_ = known; }
 
   /// The largest share of the step d that stays clearly inside the domain, at most `longest`.
   [[nodiscard]] double largest_step(const Vector& x, const Vector& d, double longest, Workspace& w) const;
@@ -89,6 +97,7 @@ class InstanceTerm {
   const double* map_;
   const double* offset_;
   std::vector<std::uint8_t> held_{};  // rows; empty: none
+  const RowSlopes* known_ = nullptr;
 };
 
 }  // namespace altdiff::detail

@@ -11,6 +11,7 @@
 #include "problem/checks.hpp"
 #include "smooth/first_point.hpp"
 #include "smooth/held_ends.hpp"
+#include "smooth/lifted.hpp"
 #include "smooth/newton.hpp"
 #include "smooth/recession.hpp"
 #include "smooth/separable.hpp"
@@ -122,9 +123,31 @@ class SmoothSolver {
         return;
       }
     }
+    if (!program_.evaluate && lift(i, newton)) return;
     Point proof;
     if (outside_domain(evaluator_.terms(i), instance, for_the_rest(), proof))
       declare_infeasible(i, proof, newton);
+  }
+
+  /// Where rows of a map hide how close to the end of their domain they are.
+  bool lift(Index i, Newton& newton) const {
+    const auto found = solve_lifted(evaluator_.terms(i), instance_of(equivalent_->program, i), for_the_rest(),
+                                    newton.point.x.col(i));
+    if (!found.has_value()) return false;
+    newton.point.x.col(i) = found->point.x;
+    newton.point.y.col(i) = found->point.y;
+    newton.point.z.col(i) = found->point.z;
+    newton.point.z_box.col(i) = found->point.z_box;
+    newton.status[at(i)] = Status::Solved;
+    newton.value[i] = found->value;
+    newton.residuals[at(i)] = found->residuals;
+    newton.steps[at(i)] += found->steps;
+    newton.last_instances.clear();  // the program below is another one
+    Eigen::Map<DenseMatrix>(equivalent_->hessian(i), found->hessian.rows(), found->hessian.cols()) =
+        found->hessian;
+    equivalent_->q.col(i) = found->gradient - found->hessian * found->point.x;
+    equivalent_->rows[i] = found->rows;
+    return true;
   }
 
   static void declare_infeasible(Index i, const Point& proof, Newton& newton) {
