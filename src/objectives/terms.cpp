@@ -136,6 +136,18 @@ double InstanceTerm::add(const double* x, double* gradient, double* hessian, Wor
   return value;
 }
 
+void InstanceTerm::add_summands(const Vector& x, Vector& sizes) const {
+  if (q_ != nullptr) sizes += Numbers(q_, n_).cwiseAbs();
+  if (P_ != nullptr) sizes += Rows(P_, n_, n_).cwiseAbs() * x.cwiseAbs();
+  if (quadratic()) return;
+  Workspace w;
+  (void)differentiate(x.data(), w, Ends::Held);
+  if (map_ == nullptr)
+    sizes += w.first.abs().matrix();
+  else
+    sizes += M().cwiseAbs() * w.first.abs().matrix();
+}
+
 /// M' diag(second) M; of a log-sum-exp also -s s' / w, s = M'first.
 void InstanceTerm::add_hessian(double* hessian, Workspace& w) const {
   Eigen::Map<DenseMatrix> H(hessian, n_, n_);

@@ -32,6 +32,9 @@ class InstanceTerm {
   /// number next to it, and no curvature.
   void hold_ends(const Eigen::Ref<const Vector>& lb, const Eigen::Ref<const Vector>& ub);
 
+  /// Adds the sizes of the numbers that the gradient is a sum of.
+  void add_summands(const Vector& x, Vector& sizes) const;
+
   /// For derivatives at a solution whose rows are known better than M x tells; null: they are not.
   void know_rows(const RowSlopes* known) { known_ = known; }
 
@@ -58,6 +61,7 @@ class InstanceTerm {
   [[nodiscard]] bool quadratic() const { return phi_.kind == TermKind::Quadratic; }
   [[nodiscard]] bool diagonal() const;  ///< its Hessian is
   [[nodiscard]] const Phi& phi() const { return phi_; }
+  [[nodiscard]] bool holds_ends() const { return !held_.empty(); }
   [[nodiscard]] Index rows() const { return rows_; }
   [[nodiscard]] Vector row(Index i) const {
     return map_ == nullptr ? Vector(Vector::Unit(n_, i)) : M().col(i);

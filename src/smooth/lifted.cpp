@@ -73,7 +73,10 @@ class Lifted {
   };
 
   static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-  static bool lifted(const InstanceTerm& term) { return term.map() != nullptr && term.domain_rows() > 0; }
+  static bool lifted(const InstanceTerm& term) {
+    return (term.map() != nullptr || term.offset() != nullptr) && term.domain_rows() > 0 &&
+           !term.holds_ends();
+  }
   [[nodiscard]] TermKind kind(Index r) const { return rows_[at(r)].term->phi().kind; }
   [[nodiscard]] double seconds_left() const {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;

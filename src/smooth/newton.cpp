@@ -21,6 +21,7 @@ constexpr double armijo = 1e-4;
 constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
 constexpr double of_one_row = 1e-15;     // of a row of the constraints
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
+constexpr double nearly = 1e-2;          // a residual that may be one of rounding
 constexpr double same_hessian = 1e-9;    // relative change that leaves derivatives as they are
 constexpr double of_quadratic = 1e-9;    // tolerance of the quadratic programs
 constexpr double endless = 1e12;         // a point that is so far away is on its way to infinity
@@ -176,11 +177,31 @@ void Newton::judge(Index i, Products& products) {
   value[i] = f;
   now.state = State::Stepping;
   if (first) return;
-  const double largest = norm(Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_));
-  accept(i, relative_residuals(
-                instance.vectors(),
-                {.x = trial_.col(i), .y = point.y.col(i), .z = point.z.col(i), .z_box = point.z_box.col(i)},
-                products.column(0), largest));
+  accept(i, residuals_at_trial(i, products));
+}
+
+/// Those of f. H x and q = grad f - H x, of which the quadratic program's are made, may be enormous where
+/// grad f is not: only of a function of the user's nothing better is known. Where the summands of grad f
+/// cancel each other, their sizes count.
+Residuals Newton::residuals_at_trial(Index i, const Products& products) const {
+  const VectorsView data = instance_of(equivalent_->program, i).vectors();
+  const ProductsView parts = products.column(0);
+  const double largest =
+      std::max(norm(Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_)), norm(gradient_.col(i)));
+  const auto with = [&](const Vector& q) {
+    const Vector rest = gradient_.col(i) - q;
+    return relative_residuals(
+        {.q = q, .b = data.b, .h = data.h, .lb = data.lb, .ub = data.ub},
+        {.x = trial_.col(i), .y = point.y.col(i), .z = point.z.col(i), .z_box = point.z_box.col(i)},
+        {.Px = rest, .Ax = parts.Ax, .Gx = parts.Gx, .Aty = parts.Aty, .Gtz = parts.Gtz}, largest);
+  };
+  if (program_.evaluate) return with(data.q);
+  const Residuals plain = with(Vector::Zero(n_));
+  if (plain.below(exact) || !plain.below(nearly)) return plain;
+  Vector summands = Vector::Zero(n_);
+  for (const InstanceTerm& term : evaluate_.terms(i)) term.add_summands(trial_.col(i), summands);
+  for (Index j = 0; j < n_; ++j) summands[j] = std::copysign(summands[j], trial_(j, i));
+  return with(summands);
 }
 
 void Newton::reject(Index i) {

@@ -57,6 +57,7 @@ class Newton {
 
   [[nodiscard]] std::vector<Index> in_state(const std::vector<Index>& among, State a, State b) const;
   void judge(Index i, Products& products);
+  [[nodiscard]] Residuals residuals_at_trial(Index i, const Products& products) const;
   void reject(Index i);
   void accept(Index i, const Residuals& now);
   [[nodiscard]] bool unchanged_hessian(Index i) const;

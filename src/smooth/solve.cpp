@@ -200,7 +200,8 @@ class SmoothSolver {
 
   void take(const Newton& newton, Index i, SmoothSolution& solution) const {
     const Residuals& residuals = newton.residuals[at(i)];
-    if (newton.status[at(i)] != Status::Solved || solution.status[at(i)] != Status::Solved) {
+    const bool lifted = equivalent_->rows.contains(i);  // its program stands for derivatives only
+    if (lifted || newton.status[at(i)] != Status::Solved || solution.status[at(i)] != Status::Solved) {
       solution.point.x.col(i) = newton.point.x.col(i);
       solution.point.y.col(i) = newton.point.y.col(i);
       solution.point.z.col(i) = newton.point.z.col(i);
