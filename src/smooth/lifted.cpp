@@ -22,7 +22,8 @@ constexpr double armijo = 1e-4;
 constexpr double rounding_of_f = 1e-14;  // relative to its parts
 constexpr double one_row = 1e-15;        // rounding of M x - o, relative to its parts
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
-constexpr double most_curvature = 1e10;  // of a row in the Hessian for derivatives: beyond it, an equality
+constexpr double most_curvature = 1e8;   // of a row in the Hessian for derivatives: beyond it, an equality
+constexpr double most_roundings = 10;    // of M x - o that t may differ by
 constexpr int most_steps = 200;
 constexpr int most_halvings = 40;
 constexpr int patience = 3;  // steps without a smaller residual
@@ -57,7 +58,7 @@ class Lifted {
       const double error = std::max(now.worst(), link_error() * exact);
       idle = error < 0.5 * best_ ? 0 : idle + 1;
       best_ = std::min(best_, error);
-      if (error <= exact || (idle >= patience && now.below(settings_.tolerance))) return accepted();
+      if (error <= exact || (idle >= patience && good(now))) return accepted();
     }
     return {};
   }
@@ -247,9 +248,13 @@ class Lifted {
     return worst;
   }
 
+  [[nodiscard]] bool good(const Residuals& now) const {
+    return now.below(settings_.tolerance) && link_error() <= most_roundings;
+  }
+
   [[nodiscard]] std::optional<LiftedSolution> accepted() const {
     const Residuals now = residuals();
-    if (!now.below(settings_.tolerance) || !(link_error() <= 10)) return {};
+    if (!good(now)) return {};
     LiftedSolution solution{.point = {.x = here_.x, .y = y_, .z = z_, .z_box = z_box_},
                             .value = here_.value,
                             .residuals = now,
