@@ -23,6 +23,7 @@ namespace {
 using namespace detail;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double fair = 1e-10;           // a residual that is no rounding
 constexpr double of_derivatives = 1e-7;  // residuals of the quadratic programs at the solutions
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -86,7 +87,7 @@ class SmoothSolver {
     return rest;
   }
 
-  /// The user's, or one inside the domain; false if there is none.
+  /// The user's, or one inside the domain; false if there is none, and all is said.
   bool find_start(Index i, Newton& newton, DenseMatrix& start) const {
     const auto& terms = evaluator_.terms(i);
     if (initial_.x.size() > 0 && initial_.x.col(i).allFinite()) {
@@ -100,13 +101,16 @@ class SmoothSolver {
       gradient.setZero();
       if (std::ranges::all_of(terms, inside)) return true;
     }
-    Point proof;
-    const Vector x = first_point(terms, instance_of(equivalent_->program, i), for_the_rest(), proof);
-    if (x.size() > 0 || start.rows() == 0) {
-      start.col(i) = x;
+    const FirstPoint first = first_point(terms, instance_of(equivalent_->program, i), for_the_rest());
+    if (first.status == Status::Solved) {
+      start.col(i) = first.x;
       return true;
     }
-    declare_infeasible(i, proof, newton);
+    newton.status[at(i)] = first.status;
+    if (first.status == Status::PrimalInfeasible) declare_infeasible(i, first.proof, newton);
+    if (first.status != Status::NumericalError || first.x.size() == 0) return false;
+    newton.point.x.col(i) = first.x;
+    if (!program_.evaluate) (void)lift(i, newton);
     return false;
   }
 
@@ -114,6 +118,9 @@ class SmoothSolver {
   void look_for_reason(Index i, Newton& newton) const {
     const bool failed =
         newton.status[at(i)] == Status::NumericalError || newton.status[at(i)] == Status::MaxIterations;
+    if (newton.status[at(i)] == Status::Solved && newton.residuals[at(i)].worst() > fair &&
+        !program_.evaluate)
+      (void)lift(i, newton);
     if (!failed) return;
     const Instance instance = instance_of(equivalent_->program, i);
     if (!program_.evaluate) {
@@ -124,9 +131,11 @@ class SmoothSolver {
       }
     }
     if (!program_.evaluate && lift(i, newton)) return;
-    Point proof;
-    if (outside_domain(evaluator_.terms(i), instance, for_the_rest(), proof))
-      declare_infeasible(i, proof, newton);
+    if (std::ranges::none_of(evaluator_.terms(i),
+                             [](const InstanceTerm& term) { return term.domain_rows() > 0; }))
+      return;
+    const FirstPoint widest = widest_point(evaluator_.terms(i), instance, for_the_rest());
+    if (widest.status == Status::PrimalInfeasible) declare_infeasible(i, widest.proof, newton);
   }
 
   /// Where rows of a map hide how close to the end of their domain they are.
