@@ -29,13 +29,17 @@ _ADVICE = {
 # What is different for other kinds of problems.
 _SPECIAL = {
     "convex": {
-        Status.DUAL_INFEASIBLE: "the objective is unbounded below: add bounds, or a small multiple of |x|^2",
+        Status.PRIMAL_INFEASIBLE: "no x in the domain of the objective satisfies the constraints: check A, "
+        "b, G, h, lb and ub, and where its terms are defined",
+        Status.DUAL_INFEASIBLE: "the objective falls along x for ever, without an end or towards an infimum "
+        "that no x attains: add bounds, or a small multiple of |x|^2",
         Status.NONCONVEX: "the Hessian of the objective has a negative eigenvalue: look at its signs, "
         "or add a multiple of |x|^2",
         Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, a negative weight, or lb > ub; or no "
         "point was found where your function is finite: pass initial=..., or domain=(low, high)",
-        Status.NUMERICAL_ERROR: "rounding errors spoiled the answer, or the objective is not smooth: bring "
-        "rows and columns to similar size, or add a small multiple of |x|^2 to the objective",
+        Status.NUMERICAL_ERROR: "rounding errors spoiled the answer, the objective is not smooth, A and G "
+        "leave nothing of a domain but its end (let lb and ub say so), or x is beyond 1e308: bring rows and "
+        "columns to similar size, or add a small multiple of |x|^2 to the objective",
     },
     "budget": {
         Status.PRIMAL_INFEASIBLE: "no x satisfies the constraints: lower must not add up to more than total, "

@@ -65,6 +65,8 @@ void DualNewton::finish() {
   x = here_.x;
   set_derivatives(here_);
   set_curvature();
+  if (program_->phi.closed())  // at the ends of the domain
+    here_.first = here_.first.max(-Phi::end_slope).min(Phi::end_slope);
   objective = value_.matrix().dot(weight_) + program_->q.dot(x);
   Vector Aty = Vector::Zero(n_);
   Vector Gtz = Vector::Zero(n_);

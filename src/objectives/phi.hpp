@@ -22,6 +22,11 @@ struct Phi {
   [[nodiscard]] double lower() const;  ///< end of the domain
   [[nodiscard]] double upper() const;
   [[nodiscard]] double inside() const;  ///< a point of the domain
+  /// Whether phi, though not phi', is finite at the ends of its domain.
+  [[nodiscard]] bool closed() const { return kind == TermKind::Entropy || kind == TermKind::BinaryEntropy; }
+
+  /// phi' at the end of a closed domain is infinite; what stands for it is the slope at the smallest number.
+  static constexpr double end_slope = 745;
 };
 
 }  // namespace altdiff::detail

@@ -48,6 +48,16 @@ bool InstanceTerm::diagonal() const {
   return quadratic() ? P_ == nullptr : map_ == nullptr && phi_.kind != TermKind::LogSumExp;
 }
 
+void InstanceTerm::hold_ends(const Eigen::Ref<const Vector>& lb, const Eigen::Ref<const Vector>& ub) {
+  if (map_ != nullptr || !phi_.closed() || lb.size() == 0 || ub.size() == 0) return;
+  for (Index j = 0; j < n_; ++j) {
+    const double t = ub[j] - (offset_ == nullptr ? 0 : offset_[j]);
+    if (lb[j] != ub[j] || (t != phi_.lower() && t != phi_.upper())) continue;
+    held_.resize(static_cast<std::size_t>(n_));
+    held_[static_cast<std::size_t>(j)] = 1;
+  }
+}
+
 void InstanceTerm::set_direction(const double* d, Vector& a) const {
   a.resize(rows_);
   if (map_ == nullptr) {
@@ -63,7 +73,7 @@ void InstanceTerm::set_t(const double* x, Vector& t) const {
 }
 
 /// Of a log-sum-exp, `first` becomes w softmax(t), and `second` the same.
-double InstanceTerm::differentiate(const double* x, Workspace& w) const {
+double InstanceTerm::differentiate(const double* x, Workspace& w, Ends ends) const {
   set_t(x, w.t);
   if (phi_.kind == TermKind::LogSumExp) {
     const double largest = w.t.size() > 0 ? w.t.maxCoeff() : 0;
@@ -73,17 +83,49 @@ double InstanceTerm::differentiate(const double* x, Workspace& w) const {
     w.second = w.first;
     return weight(0) * (largest + std::log(sum));
   }
-  phi_.evaluate(w.t.array(), w.value, w.first, w.second);
+  evaluate_rows(w, ends);
   if (weight_ == nullptr) return w.value.sum();
   const auto weights = Numbers(weight_, rows_).array();
+  if ((weights == 0).any()) {  // wherever t is, also outside the domain
+    w.value = (weights == 0).select(0.0, w.value);
+    w.first = (weights == 0).select(0.0, w.first);
+    w.second = (weights == 0).select(0.0, w.second);
+  }
   w.first *= weights;
   w.second *= weights;
   return (weights * w.value).sum();
 }
 
+void InstanceTerm::evaluate_rows(Workspace& w, Ends ends) const {
+  if (known_ != nullptr) {
+    w.value = known_->value;
+    w.first = known_->first;
+    w.second = known_->second;
+    return;
+  }
+  phi_.evaluate(w.t.array(), w.value, w.first, w.second);
+  if (!phi_.closed() || (ends == Ends::Held && held_.empty())) return;
+  for (Index i = 0; i < rows_; ++i) {
+    const bool at_end = w.t[i] == phi_.lower() || w.t[i] == phi_.upper();
+    if (!at_end || (ends == Ends::Held && !held(i))) continue;
+    w.first[i] = w.t[i] == phi_.lower() ? -Phi::end_slope : Phi::end_slope;
+    w.second[i] = 0;
+  }
+}
+
+/// phi and phi' at w.t, for derivatives by the weights. Outside the domain, where only a row without a weight
+/// may be, there are none, and zero stands for them.
+InstanceTerm::Workspace InstanceTerm::without_weights(const Workspace& w) const {
+  Workspace plain{.t = w.t};
+  evaluate_rows(plain, Ends::All);
+  for (Eigen::ArrayXd* numbers : {&plain.value, &plain.first})
+    *numbers = numbers->isFinite().select(*numbers, 0.0);
+  return plain;
+}
+
 double InstanceTerm::add(const double* x, double* gradient, double* hessian, Workspace& w) const {
   if (quadratic()) return add_quadratic(x, gradient, hessian, w);
-  const double value = differentiate(x, w);
+  const double value = differentiate(x, w, Ends::Held);
   Sum g(gradient, n_);
   if (map_ == nullptr) {
     g += w.first.matrix();
@@ -92,6 +134,18 @@ double InstanceTerm::add(const double* x, double* gradient, double* hessian, Wor
   }
   if (hessian != nullptr) add_hessian(hessian, w);
   return value;
+}
+
+void InstanceTerm::add_summands(const Vector& x, Vector& sizes) const {
+  if (q_ != nullptr) sizes += Numbers(q_, n_).cwiseAbs();
+  if (P_ != nullptr) sizes += Rows(P_, n_, n_).cwiseAbs() * x.cwiseAbs();
+  if (quadratic()) return;
+  Workspace w;
+  (void)differentiate(x.data(), w, Ends::Held);
+  if (map_ == nullptr)
+    sizes += w.first.abs().matrix();
+  else
+    sizes += M().cwiseAbs() * w.first.abs().matrix();
 }
 
 /// M' diag(second) M; of a log-sum-exp also -s s' / w, s = M'first.
@@ -151,6 +205,7 @@ double InstanceTerm::largest_step(const Vector& x, const Vector& d, double longe
   set_t(x.data(), w.t);
   set_direction(d.data(), w.wide);
   for (Index i = 0; i < rows_; ++i) {
+    if (!limited(i)) continue;
     const double change = longest * w.wide[i];
     if (w.t[i] + change < lower + (1 - to_the_boundary) * (w.t[i] - lower))
       longest = to_the_boundary * (lower - w.t[i]) / w.wide[i];
@@ -163,6 +218,7 @@ double InstanceTerm::largest_step(const Vector& x, const Vector& d, double longe
 bool InstanceTerm::hidden_by_rounding(const Vector& x) const {
   if (map_ == nullptr || domain_rows() == 0) return false;
   for (Index i = 0; i < rows_; ++i) {
+    if (!limited(i)) continue;
     const auto row = M().col(i);
     const double offset = offset_ == nullptr ? 0 : offset_[i];
     const double t = row.dot(x) - offset;
@@ -174,18 +230,23 @@ bool InstanceTerm::hidden_by_rounding(const Vector& x) const {
 
 Index InstanceTerm::domain_rows() const {
   if (quadratic()) return 0;
-  return rows_ * ((std::isfinite(phi_.lower()) ? 1 : 0) + (std::isfinite(phi_.upper()) ? 1 : 0));
+  const Index ends = (std::isfinite(phi_.lower()) ? 1 : 0) + (std::isfinite(phi_.upper()) ? 1 : 0);
+  Index count = 0;
+  for (Index i = 0; ends > 0 && i < rows_; ++i) count += limited(i) ? ends : 0;
+  return count;
 }
 
 Index InstanceTerm::add_domain(Index first, DenseMatrix& G, Vector& h) const {
   const auto add_rows = [&](double sign, double end) {  // sign t >= sign end + delta
-    for (Index i = 0; i < rows_; ++i, ++first) {
+    for (Index i = 0; i < rows_; ++i) {
+      if (!limited(i)) continue;
       if (map_ == nullptr)
         G(first, i) = -sign;
       else
         G.row(first).head(n_) = -sign * M().col(i).transpose();
       G(first, n_) = 1;
       h[first] = -sign * (end + (offset_ == nullptr ? 0 : offset_[i]));
+      ++first;
     }
   };
   if (quadratic()) return first;
@@ -210,7 +271,7 @@ void InstanceTerm::add_cross(const double* x, const InstanceTerm& dot, double* g
     add_quadratic_cross(x, dot, gradient);
     return;
   }
-  (void)differentiate(x, w);
+  (void)differentiate(x, w, Ends::All);
   Vector dt = Vector::Zero(rows_);
   if (dot.map_ != nullptr) dt = dot.M().transpose() * Numbers(x, n_);
   if (dot.offset_ != nullptr) dt -= Numbers(dot.offset_, rows_);
@@ -224,9 +285,7 @@ void InstanceTerm::add_cross(const double* x, const InstanceTerm& dot, double* g
       change += (e * (dot.weight_[0] / e.sum())).matrix();
     }
   } else if (dot.weight_ != nullptr) {
-    Eigen::ArrayXd first;
-    phi_.evaluate(w.t.array(), w.value, first, w.second);
-    change += (first * Numbers(dot.weight_, rows_).array()).matrix();
+    change += (without_weights(w).first * Numbers(dot.weight_, rows_).array()).matrix();
   }
   Sum g(gradient, n_);
   if (map_ == nullptr) {
@@ -258,7 +317,7 @@ void InstanceTerm::pull_back(const double* x, const double* u, double objective_
   }
   Vector a;
   set_direction(u, a);
-  const double value = differentiate(x, w);
+  (void)differentiate(x, w, Ends::All);
   Vector by_t = (w.second * a.array() + objective_bar * w.first).matrix();
   if (phi_.kind == TermKind::LogSumExp) {
     const double size = weight(0);
@@ -270,12 +329,10 @@ void InstanceTerm::pull_back(const double* x, const double* u, double objective_
           (e * a.array()).sum() / e.sum() + objective_bar * (w.t.maxCoeff() + std::log(e.sum()));
     }
   } else if (target.weight != nullptr) {
-    Eigen::ArrayXd first;
-    Eigen::ArrayXd second;
-    phi_.evaluate(w.t.array(), w.value, first, second);
-    Eigen::Map<Vector>(target.weight, rows_) += (a.array() * first + objective_bar * w.value).matrix();
+    const Workspace plain = without_weights(w);
+    Eigen::Map<Vector>(target.weight, rows_) +=
+        (a.array() * plain.first + objective_bar * plain.value).matrix();
   }
-  (void)value;
   if (target.offset != nullptr) Eigen::Map<Vector>(target.offset, rows_) -= by_t;
   if (target.map != nullptr) {
     Eigen::Map<DenseMatrix> M_bar(target.map, n_, rows_);

@@ -5,6 +5,11 @@
 
 namespace altdiff::detail {
 
+/// phi and its first two derivatives at the rows of a term.
+struct RowSlopes {
+  Eigen::ArrayXd value{}, first{}, second{};
+};
+
 /// One term of one instance, with its fields where they lie in memory; null: absent.
 class InstanceTerm {
  public:
@@ -22,6 +27,16 @@ class InstanceTerm {
 
   /// Adds grad f, and the Hessian unless it is null (n x n); returns f, not finite outside the domain.
   double add(const double* x, double* gradient, double* hessian, Workspace& w) const;
+
+  /// Rows without a map that these bounds hold at the end of a closed domain: they have the slope of the
+  /// number next to it, and no curvature.
+  void hold_ends(const Eigen::Ref<const Vector>& lb, const Eigen::Ref<const Vector>& ub);
+
+  /// Adds the sizes of the numbers that the gradient is a sum of.
+  void add_summands(const Vector& x, Vector& sizes) const;
+
+  /// For derivatives at a solution whose rows are known better than M x tells; null: they are not.
+  void know_rows(const RowSlopes* known) { known_ = known; }
 
   /// The largest share of the step d that stays clearly inside the domain, at most `longest`.
   [[nodiscard]] double largest_step(const Vector& x, const Vector& d, double longest, Workspace& w) const;
@@ -41,9 +56,17 @@ class InstanceTerm {
   void pull_back(const double* x, const double* u, double objective_bar, const TermGradient& target,
                  Workspace& w) const;
 
+  /// Whether the row counts: one without a weight does not, nor does its domain.
+  [[nodiscard]] bool present(Index i) const { return weight(i) > 0; }
   [[nodiscard]] bool quadratic() const { return phi_.kind == TermKind::Quadratic; }
   [[nodiscard]] bool diagonal() const;  ///< its Hessian is
   [[nodiscard]] const Phi& phi() const { return phi_; }
+  [[nodiscard]] bool holds_ends() const { return !held_.empty(); }
+  [[nodiscard]] Index rows() const { return rows_; }
+  [[nodiscard]] Vector row(Index i) const {
+    return map_ == nullptr ? Vector(Vector::Unit(n_, i)) : M().col(i);
+  }
+  [[nodiscard]] const double* P() const { return P_; }
   [[nodiscard]] const double* q() const { return q_; }
   [[nodiscard]] const double* weight() const { return weight_; }
   [[nodiscard]] const double* map() const { return map_; }
@@ -54,9 +77,16 @@ class InstanceTerm {
 
   [[nodiscard]] Rows M() const { return {map_, n_, rows_}; }
   [[nodiscard]] double weight(Index i) const { return weight_ == nullptr ? 1 : weight_[i]; }
-  void set_t(const double* x, Vector& t) const;               ///< t = M x - o
-  void set_direction(const double* d, Vector& a) const;       ///< a = M d
-  double differentiate(const double* x, Workspace& w) const;  ///< weighted first and second derivatives; f
+  void set_t(const double* x, Vector& t) const;          ///< t = M x - o
+  void set_direction(const double* d, Vector& a) const;  ///< a = M d
+  [[nodiscard]] bool held(Index i) const { return !held_.empty() && held_[static_cast<std::size_t>(i)] != 0; }
+  [[nodiscard]] bool limited(Index i) const { return present(i) && !held(i); }  ///< by its domain
+  /// Whether a row at the end of a closed domain has derivatives: on the way only where bounds hold it there.
+  enum class Ends : std::uint8_t { Held, All };
+  /// Weighted first and second derivatives; f.
+  double differentiate(const double* x, Workspace& w, Ends ends) const;
+  void evaluate_rows(Workspace& w, Ends ends) const;  ///< at w.t, without weights
+  [[nodiscard]] Workspace without_weights(const Workspace& w) const;
   void add_hessian(double* hessian, Workspace& w) const;
   double add_quadratic(const double* x, double* gradient, double* hessian, Workspace& w) const;
   void add_quadratic_cross(const double* x, const InstanceTerm& dot, double* gradient) const;
@@ -70,6 +100,8 @@ class InstanceTerm {
   const double* weight_;
   const double* map_;
   const double* offset_;
+  std::vector<std::uint8_t> held_{};  // rows; empty: none
+  const RowSlopes* known_ = nullptr;
 };
 
 }  // namespace altdiff::detail

@@ -44,8 +44,8 @@ std::array<FieldTarget, 5> targets_of(const Term& term, const TermGradient& grad
 }
 
 /// (N6) of all instances; arrays that several use get the sum, in the order of the instances.
-void write_term(const Term& term, const TermGradient& gradient, const BatchAdjoint& adjoint,
-                int num_threads) {
+void write_term(const Term& term, const EquivalentProgram& equivalent, std::size_t place,
+                const TermGradient& gradient, const BatchAdjoint& adjoint, int num_threads) {
   const AdjointBlock block = adjoint.block();
   const ConstBlock& x = block.point.x;
   const ConstBlock& u = block.adjoint.x;
@@ -65,8 +65,9 @@ void write_term(const Term& term, const TermGradient& gradient, const BatchAdjoi
     for (Index i = chunk; i < x.cols(); i += chunks) {
       const double bar = block.objective_bar.size() > 0 ? block.objective_bar[i] : 0;
       if (left_out[at(i)] != 0 || (bar == 0 && u.col(i).isZero(0))) continue;
-      InstanceTerm(term, i, n)
-          .pull_back(x.data() + i * n, u.data() + i * n, bar,
+      InstanceTerm here(term, i, n);
+      here.know_rows(equivalent.rows_of(i, place));
+      here.pull_back(x.data() + i * n, u.data() + i * n, bar,
                      {.P = targets[0].of(i),
                       .q = targets[1].of(i),
                       .weight = targets[2].of(i),
@@ -90,7 +91,7 @@ void vjp(const SmoothProgram& program, const SmoothSolution& solution, const Bat
                              wants(Field::lb) || wants(Field::ub), num_threads);
   write_gradients(equivalent, adjoint.block(), gradient.constraints, num_threads);
   for (std::size_t t = 0; t < gradient.terms.size(); ++t)
-    write_term(program.terms[t], gradient.terms[t], adjoint, num_threads);
+    write_term(program.terms[t], *solution.equivalent, t, gradient.terms[t], adjoint, num_threads);
   if (gradient.u != nullptr) std::copy_n(adjoint.adjoint.x.data(), adjoint.adjoint.x.size(), gradient.u);
 }
 
@@ -107,9 +108,10 @@ PointBlock jvp(const SmoothProgram& program, const SmoothSolution& solution, con
       Term tangent = dot.terms[t];
       tangent.kind = program.terms[t].kind;
       tangent.rows = program.terms[t].rows;
-      InstanceTerm(program.terms[t], i, n)
-          .add_cross(solution.point.x.data() + i * n, InstanceTerm(tangent, i, n), change.data() + i * n,
-                     workspace);
+      InstanceTerm own(program.terms[t], i, n);
+      own.know_rows(solution.equivalent->rows_of(i, t));
+      own.add_cross(solution.point.x.data() + i * n, InstanceTerm(tangent, i, n), change.data() + i * n,
+                    workspace);
     }
   });
   BatchProgram tangent = dot.constraints;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "batch/linearisation.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
 
@@ -20,6 +21,11 @@ Evaluator::Evaluator(const SmoothProgram& program, int num_threads)
   terms_.resize(at(program.constraints.size));
   for (Index i = 0; i < program.constraints.size; ++i)
     for (const Term& term : program.terms) terms_[at(i)].emplace_back(term, i, n_);
+  if (!program.constraints.has_bounds()) return;
+  for (Index i = 0; i < program.constraints.size; ++i) {
+    const VectorsView bounds = instance_of(program.constraints, i).vectors();
+    for (InstanceTerm& term : terms_[at(i)]) term.hold_ends(bounds.lb, bounds.ub);
+  }
 }
 
 void Evaluator::operator()(const std::vector<Index>& instances, const DenseMatrix& X, const Target& target) {

@@ -29,6 +29,7 @@ Vector by_variables(const std::vector<InstanceTerm>& terms, const Instance& inst
   for (const InstanceTerm& term : terms) {
     if (term.quadratic() || term.map() != nullptr) continue;
     for (Index j = 0; j < n; ++j) {
+      if (!term.present(j)) continue;
       const double offset = term.offset() != nullptr ? term.offset()[j] : 0;
       lower[j] = std::max(lower[j], offset + term.phi().lower());
       upper[j] = std::min(upper[j], offset + term.phi().upper());
@@ -98,26 +99,30 @@ Point multipliers_of(const Point& found, const Instance& instance) {
 
 }  // namespace
 
-Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& instance, const Settings& settings,
-                   Point& proof) {
-  Vector x = by_variables(terms, instance);
-  if (inside(terms, x)) return x;
-  const Index n = x.size();
-  const auto found = solve_one(widest(terms, instance, x), plain(settings), {});
-  if (found.status == Status::Solved && found.x[n] > inside_enough && inside(terms, found.x.head(n)))
-    return found.x.head(n);
-  proof = multipliers_of(found, instance);
-  return {};
+FirstPoint first_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
+                       const Settings& settings) {
+  FirstPoint first{.status = Status::Solved, .x = by_variables(terms, instance)};
+  if (inside(terms, first.x)) return first;
+  return widest_point(terms, instance, settings);
 }
 
-bool outside_domain(const std::vector<InstanceTerm>& terms, const Instance& instance,
-                    const Settings& settings, Point& proof) {
-  if (std::ranges::none_of(terms, [](const InstanceTerm& term) { return term.domain_rows() > 0; }))
-    return false;
+FirstPoint widest_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
+                        const Settings& settings) {
+  const Index n = instance.matrices.n;
   const auto found = solve_one(widest(terms, instance, by_variables(terms, instance)), plain(settings), {});
-  proof = multipliers_of(found, instance);
-  return found.status == Status::PrimalInfeasible ||
-         (found.status == Status::Solved && found.x[instance.matrices.n] < -inside_enough);
+  FirstPoint first{.status = found.status, .proof = multipliers_of(found, instance)};
+  if (found.status != Status::Solved) return first;
+  first.x = found.x.head(n);
+  const VectorsView data = instance.vectors();
+  if (data.lb.size() > 0) first.x = first.x.cwiseMax(data.lb);
+  if (data.ub.size() > 0) first.x = first.x.cwiseMin(data.ub);
+  const double delta = found.x[n];
+  if (delta > inside_enough && inside(terms, first.x)) return first;
+  const bool closed = std::ranges::all_of(
+      terms, [](const InstanceTerm& term) { return term.domain_rows() == 0 || term.phi().closed(); });
+  const bool none = delta < -inside_enough || (!closed && delta <= inside_enough);
+  first.status = none ? Status::PrimalInfeasible : Status::NumericalError;
+  return first;
 }
 
 }  // namespace altdiff::detail

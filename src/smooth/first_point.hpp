@@ -1,23 +1,30 @@
 #pragma once
 
 #include <altdiff/settings.hpp>
+#include <altdiff/solution.hpp>
 
 #include "engines/active_set/engine.hpp"
 #include "objectives/terms.hpp"
 
 namespace altdiff::detail {
 
+/// Where a search for a point inside the domain ended.
+struct FirstPoint {
+  Status status = Status::NumericalError;  ///< Solved; PrimalInfeasible: no point of the domain satisfies the
+                                           ///< constraints; NumericalError: none but at its end
+  Vector x{};
+  Point proof{};  ///< may say why there is none
+};
+
 /// A point inside the domain of every term, if possible also within the bounds. Where the domain is that of a
-/// map, it is found by a program of its own:
+/// map, it is the one below.
+[[nodiscard]] FirstPoint first_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
+                                     const Settings& settings);
+
+/// The point that is furthest inside the domain:
 ///
 ///     maximise delta - 1/2 epsilon |x - x_0|^2 over the constraints and t >= delta, delta <= 1 (N7)
-///
-/// Empty: no point of the domain satisfies the constraints; `proof` may say why.
-[[nodiscard]] Vector first_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
-                                 const Settings& settings, Point& proof);
-
-/// Whether no point of the domain satisfies the constraints, for where a method did not find one.
-[[nodiscard]] bool outside_domain(const std::vector<InstanceTerm>& terms, const Instance& instance,
-                                  const Settings& settings, Point& proof);
+[[nodiscard]] FirstPoint widest_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
+                                      const Settings& settings);
 
 }  // namespace altdiff::detail

@@ -20,13 +20,10 @@ constexpr double armijo = 1e-4;
 constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
 constexpr double of_one_row = 1e-15;     // of a row of the constraints
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
-constexpr double same_hessian = 1e-9;    // relative change that leaves derivatives as they are
 constexpr double of_quadratic = 1e-9;    // tolerance of the quadratic programs
-constexpr double endless = 1e12;         // a point that is so far away is on its way to infinity
-constexpr double long_step = 1e3;        // relative to the point, where the quadratic program has no end
-constexpr double tiny = 1e-100;
-constexpr double some_descent = 1e-9;  // of f, relative to its parts
+constexpr double some_descent = 1e-9;    // of f, relative to its parts
 constexpr int most_steps = 2000;
+constexpr int many_steps = 50;  // after which a minimum is doubtful
 constexpr int most_halvings = 100;
 constexpr int patience = 4;        // steps without a smaller residual, once it is below tolerance
 constexpr int long_patience = 60;  // and before
@@ -112,7 +109,8 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
       for (const Index i : in_state(wanted, State::Trial, State::Stepping)) end(i, Status::TimeLimit);
     for (;;) {  // most have a step after the first
       const std::vector<Index> stepping = in_state(wanted, State::Stepping, State::Stepping);
-      if (stepping.empty()) break;
+      dismiss(stepping);
+      if (in_state(stepping, State::Stepping, State::Stepping).empty()) break;
       step(stepping);
     }
     waiting = in_state(wanted, State::Trial, State::First);
@@ -172,11 +170,7 @@ void Newton::judge(Index i, Products& products) {
   value[i] = f;
   now.state = State::Stepping;
   if (first) return;
-  const double largest = norm(Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_));
-  accept(i, relative_residuals(
-                instance.vectors(),
-                {.x = trial_.col(i), .y = point.y.col(i), .z = point.z.col(i), .z_box = point.z_box.col(i)},
-                products.column(0), largest));
+  accept(i, residuals_at_trial(i, products));
 }
 
 void Newton::reject(Index i) {
@@ -187,16 +181,6 @@ void Newton::reject(Index i) {
     return;
   }
   trial_.col(i) = point.x.col(i) + now.length * d_.col(i);
-}
-
-/// Whether the Hessian of the last quadratic program still is that of f.
-bool Newton::unchanged_hessian(Index i) const {
-  const Eigen::Map<const DenseMatrix> H(equivalent_->hessian(i), n_, n_);
-  const double largest = norm(diagonal_.col(i));
-  for (Index j = 0; j < n_; ++j)
-    if (std::abs(H(j, j) - diagonal_(j, i)) > same_hessian * (std::abs(H(j, j)) + rounding_of_f * largest))
-      return false;
-  return true;
 }
 
 /// At a new point: is it the solution?
@@ -224,6 +208,7 @@ void Newton::accept(Index i, const Residuals& now) {
     end(i, Status::NumericalError);
     return;
   }
+  progress.doubtful = steps[at(i)] == many_steps;
   if (steps[at(i)] >= std::min<std::int64_t>(settings_.max_iterations, most_steps))
     end(i, Status::MaxIterations);
 }
@@ -310,25 +295,6 @@ bool Newton::differentiate_diagonally() {
   return step_diagonally(solved, true);
 }
 
-/// The quadratic program falls without end along a ray, f perhaps not: it is solved again, with a diagonal
-/// that allows a long step.
-void Newton::lean(Index i, const Vector& ray) {
-  Progress& now = progress_[at(i)];
-  const double size = norm(point.x.col(i));
-  if (size > endless || now.sigma > 1e100) {
-    point.x.col(i) = ray;
-    for (DenseMatrix* multipliers : {&point.y, &point.z, &point.z_box}) multipliers->col(i).setConstant(nan);
-    value[i] = -infinity;
-    end(i, Status::DualInfeasible);
-    return;
-  }
-  const double more =
-      now.sigma > 0 ? 99 * now.sigma : (norm(gradient_.col(i)) + tiny) / (long_step * (1 + size));
-  now.sigma += more;
-  Eigen::Map<DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal().array() += more;
-  equivalent_->q.col(i) -= more * point.x.col(i);
-}
-
 void Newton::take_multipliers(Index i, Index k, const PointBlock& solved) {
   point.y.col(i) = solved.y.col(k);
   point.z.col(i) = solved.z.col(k);
@@ -356,7 +322,12 @@ void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
     lean(i, solved.point.x.col(k));
     return;
   }
-  d_.col(i) = solved.point.x.col(k) - point.x.col(i);
+  // A bound may be the end of the domain: rounding must not lead beyond it.
+  const VectorsView bounds = instance_of(equivalent_->program, i).vectors();
+  Vector x = solved.point.x.col(k);
+  if (bounds.lb.size() > 0) x = x.cwiseMax(bounds.lb);
+  if (bounds.ub.size() > 0) x = x.cwiseMin(bounds.ub);
+  d_.col(i) = x - point.x.col(i);
   take_multipliers(i, k, solved.point);
   const double largest = std::max({norm(point.y.col(i)), norm(point.z.col(i)), norm(point.z_box.col(i))});
   // Multipliers far from the solution may be enormous; once x is feasible, nu need not remember them.
@@ -372,7 +343,7 @@ void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
     now.length = std::min(now.length, program_.largest_step(i, point.x.col(i), d_.col(i)));
   diagonal_.col(i) = Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal();
   trial_.col(i) = point.x.col(i) + now.length * d_.col(i);
-  if (now.length == 1) trial_.col(i) = solved.point.x.col(k);
+  if (now.length == 1) trial_.col(i) = x;
   now.state = State::Trial;
 }
 

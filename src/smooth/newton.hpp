@@ -34,6 +34,9 @@ class Newton {
   /// `last`. False if that does not serve.
   [[nodiscard]] bool differentiate_diagonally();
 
+  /// f falls along the ray for ever.
+  void declare_endless(Index i, const Vector& ray, bool to_infinity);
+
   BatchSolution last{};                 ///< of the quadratic programs of the last round,
   std::vector<Index> last_instances{};  ///< of these instances
 
@@ -48,11 +51,13 @@ class Newton {
     double sigma = 0;       // on the diagonal of the Hessian where the quadratic program has no end
     double best = 0;        // residual so far
     bool descended = true;  // the last step was clearly downhill
-    int idle = 0, halvings = 0;
+    int idle = 0, halvings = 0, leans = 0;
+    bool doubtful = false;  // whether there is a minimum
   };
 
   [[nodiscard]] std::vector<Index> in_state(const std::vector<Index>& among, State a, State b) const;
   void judge(Index i, Products& products);
+  [[nodiscard]] Residuals residuals_at_trial(Index i, const Products& products) const;
   void reject(Index i);
   void accept(Index i, const Residuals& now);
   [[nodiscard]] bool unchanged_hessian(Index i) const;
@@ -62,6 +67,8 @@ class Newton {
   /// Those of column k.
   void take_multipliers(Index i, Index k, const PointBlock& solved);
   void lean(Index i, const Vector& ray);
+  /// Ends those of which it is known that they have no minimum.
+  void dismiss(const std::vector<Index>& instances);
   void end(Index i, Status why);
   [[nodiscard]] double violation(Index i, const Products& products) const;
   [[nodiscard]] double seconds_left() const;

@@ -137,10 +137,10 @@ Vector TermObjective::start() const {
   std::vector<detail::InstanceTerm> terms;
   terms.reserve(terms_.size());
   for (const Term& term : terms_) terms.emplace_back(term, instance_, n_);
-  Point proof;
-  Vector x = detail::first_point(terms, {.matrices = {.n = n_}}, Settings{}, proof);
-  detail::require(x.size() == n_, "the terms of the objective have no point of their domains in common");
-  return x;
+  const detail::FirstPoint first = detail::first_point(terms, {.matrices = {.n = n_}}, Settings{});
+  detail::require(first.status == Status::Solved,
+                  "the terms of the objective have no point of their domains in common");
+  return first.x;
 }
 
 double TermObjective::value(const Vector& x) const {

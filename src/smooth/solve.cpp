@@ -10,7 +10,10 @@
 #include "linalg/threads.hpp"
 #include "problem/checks.hpp"
 #include "smooth/first_point.hpp"
+#include "smooth/held_ends.hpp"
+#include "smooth/lifted.hpp"
 #include "smooth/newton.hpp"
+#include "smooth/recession.hpp"
 #include "smooth/separable.hpp"
 
 namespace altdiff {
@@ -20,6 +23,7 @@ namespace {
 using namespace detail;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double fair = 1e-10;           // a residual that is no rounding
 constexpr double of_derivatives = 1e-7;  // residuals of the quadratic programs at the solutions
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -47,6 +51,8 @@ class SmoothSolver {
         equivalent_(std::make_shared<EquivalentProgram>(program.constraints)),
         evaluator_(program, settings.num_threads),
         separable_(program, evaluator_, settings) {}
+
+  [[nodiscard]] EquivalentProgram& equivalent() const { return *equivalent_; }
 
   SmoothSolution run() {
     const ScopedBlasThreads blas_threads(size_ == 1 ? program_.constraints.n : 0, settings_.num_threads);
@@ -81,7 +87,7 @@ class SmoothSolver {
     return rest;
   }
 
-  /// The user's, or one inside the domain; false if there is none.
+  /// The user's, or one inside the domain; false if there is none, and all is said.
   bool find_start(Index i, Newton& newton, DenseMatrix& start) const {
     const auto& terms = evaluator_.terms(i);
     if (initial_.x.size() > 0 && initial_.x.col(i).allFinite()) {
@@ -95,13 +101,16 @@ class SmoothSolver {
       gradient.setZero();
       if (std::ranges::all_of(terms, inside)) return true;
     }
-    Point proof;
-    const Vector x = first_point(terms, instance_of(equivalent_->program, i), for_the_rest(), proof);
-    if (x.size() > 0 || start.rows() == 0) {
-      start.col(i) = x;
+    const FirstPoint first = first_point(terms, instance_of(equivalent_->program, i), for_the_rest());
+    if (first.status == Status::Solved) {
+      start.col(i) = first.x;
       return true;
     }
-    declare_infeasible(i, proof, newton);
+    newton.status[at(i)] = first.status;
+    if (first.status == Status::PrimalInfeasible) declare_infeasible(i, first.proof, newton);
+    if (first.status != Status::NumericalError || first.x.size() == 0) return false;
+    newton.point.x.col(i) = first.x;
+    if (!program_.evaluate) (void)lift(i, newton);
     return false;
   }
 
@@ -109,10 +118,45 @@ class SmoothSolver {
   void look_for_reason(Index i, Newton& newton) const {
     const bool failed =
         newton.status[at(i)] == Status::NumericalError || newton.status[at(i)] == Status::MaxIterations;
-    if (!failed || newton.residuals[at(i)].primal <= settings_.tolerance) return;
-    Point proof;
-    if (outside_domain(evaluator_.terms(i), instance_of(equivalent_->program, i), for_the_rest(), proof))
-      declare_infeasible(i, proof, newton);
+    if (newton.status[at(i)] == Status::Solved && newton.residuals[at(i)].worst() > fair &&
+        !program_.evaluate)
+      (void)lift(i, newton);
+    if (!failed) return;
+    const Instance instance = instance_of(equivalent_->program, i);
+    if (!program_.evaluate) {
+      const auto ray = find_ray(evaluator_.terms(i), instance, for_the_rest(), newton.point.x.col(i));
+      if (ray.has_value()) {
+        newton.declare_endless(i, ray->d, ray->endless);
+        return;
+      }
+    }
+    if (!program_.evaluate && lift(i, newton)) return;
+    if (std::ranges::none_of(evaluator_.terms(i),
+                             [](const InstanceTerm& term) { return term.domain_rows() > 0; }))
+      return;
+    const FirstPoint widest = widest_point(evaluator_.terms(i), instance, for_the_rest());
+    if (widest.status == Status::PrimalInfeasible) declare_infeasible(i, widest.proof, newton);
+  }
+
+  /// Where rows of a map hide how close to the end of their domain they are.
+  bool lift(Index i, Newton& newton) const {
+    const auto found = solve_lifted(evaluator_.terms(i), instance_of(equivalent_->program, i), for_the_rest(),
+                                    newton.point.x.col(i));
+    if (!found.has_value()) return false;
+    newton.point.x.col(i) = found->point.x;
+    newton.point.y.col(i) = found->point.y;
+    newton.point.z.col(i) = found->point.z;
+    newton.point.z_box.col(i) = found->point.z_box;
+    newton.status[at(i)] = Status::Solved;
+    newton.value[i] = found->value;
+    newton.residuals[at(i)] = found->residuals;
+    newton.steps[at(i)] += found->steps;
+    newton.last_instances.clear();  // the program below is another one
+    Eigen::Map<DenseMatrix>(equivalent_->hessian(i), found->hessian.rows(), found->hessian.cols()) =
+        found->hessian;
+    equivalent_->q.col(i) = found->gradient - found->hessian * found->point.x;
+    equivalent_->rows[i] = found->rows;
+    return true;
   }
 
   static void declare_infeasible(Index i, const Point& proof, Newton& newton) {
@@ -163,14 +207,19 @@ class SmoothSolver {
     return solution;
   }
 
-  static void take(const Newton& newton, Index i, SmoothSolution& solution) {
+  void take(const Newton& newton, Index i, SmoothSolution& solution) const {
     const Residuals& residuals = newton.residuals[at(i)];
-    if (newton.status[at(i)] != Status::Solved || solution.status[at(i)] != Status::Solved) {
+    const bool lifted = equivalent_->rows.contains(i);  // its program stands for derivatives only
+    if (lifted || newton.status[at(i)] != Status::Solved || solution.status[at(i)] != Status::Solved) {
       solution.point.x.col(i) = newton.point.x.col(i);
       solution.point.y.col(i) = newton.point.y.col(i);
       solution.point.z.col(i) = newton.point.z.col(i);
       solution.point.z_box.col(i) = newton.point.z_box.col(i);
     }
+    const VectorsView bounds = instance_of(equivalent_->program, i).vectors();  // perhaps ends of the domain
+    auto x = solution.point.x.col(i);
+    if (bounds.lb.size() > 0 && newton.status[at(i)] == Status::Solved) x = x.cwiseMax(bounds.lb);
+    if (bounds.ub.size() > 0 && newton.status[at(i)] == Status::Solved) x = x.cwiseMin(bounds.ub);
     solution.status[at(i)] = newton.status[at(i)];
     solution.objective[i] = newton.value[i];
     solution.iterations[at(i)] = newton.steps[at(i)];
@@ -194,7 +243,11 @@ class SmoothSolver {
 SmoothSolution solve(const SmoothProgram& program, const Settings& settings, const PointBlock& initial) {
   check(settings);
   check_terms(program);
-  return SmoothSolver(program, settings, initial).run();
+  const HeldEnds ends(program);
+  SmoothSolver solver(ends.program(), settings, initial);
+  SmoothSolution solution = solver.run();
+  ends.restore(solver.equivalent().program);
+  return solution;
 }
 
 }  // namespace altdiff

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+_END_SLOPE = 745.0  # as in the core: phi' at the end of a closed domain
+_NEXT_TO_END = 1e-16  # curvature is bounded by its inverse: nothing moves there
+_LAST = 1.0 - 2.0**-53
+
+
 def value(kind: str, t: Tensor, exponent: float) -> Tensor:
     """phi(t)."""
     if kind == "square":
@@ -39,7 +44,7 @@ def first(kind: str, t: Tensor, exponent: float) -> Tensor:
     if kind == "square":
         return t
     if kind == "entropy":
-        return torch.log(t) + 1.0
+        return _log(t) + 1.0
     if kind == "-log":
         return -1.0 / t
     if kind == "softplus":
@@ -50,7 +55,7 @@ def first(kind: str, t: Tensor, exponent: float) -> Tensor:
         return t / torch.sqrt(1.0 + t * t)
     if kind == "power":
         return exponent * t * _power(t, exponent - 2.0)
-    return torch.log(t) - torch.log1p(-t)
+    return _log(t) - torch.where(t < 1.0, torch.log1p(-t.clamp_max(_LAST)), -_END_SLOPE)
 
 
 def second(kind: str, t: Tensor, exponent: float) -> Tensor:
@@ -58,7 +63,7 @@ def second(kind: str, t: Tensor, exponent: float) -> Tensor:
     if kind == "square":
         return torch.ones_like(t)
     if kind == "entropy":
-        return 1.0 / t
+        return 1.0 / t.clamp_min(_NEXT_TO_END)
     if kind == "-log":
         return 1.0 / (t * t)
     if kind == "softplus":
@@ -69,7 +74,12 @@ def second(kind: str, t: Tensor, exponent: float) -> Tensor:
         return (1.0 + t * t) ** -1.5
     if kind == "power":
         return exponent * (exponent - 1.0) * _power(t, exponent - 2.0)
-    return 1.0 / (t * (1.0 - t))
+    return 1.0 / (t * (1.0 - t)).clamp_min(_NEXT_TO_END)
+
+
+def _log(t: Tensor) -> Tensor:
+    """At zero, where bounds may hold x, the slope that stands for minus infinity."""
+    return torch.where(t > 0.0, torch.log(torch.where(t > 0.0, t, 1.0)), -_END_SLOPE)
 
 
 def _power(t: Tensor, exponent: float) -> Tensor:

@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "batch/linearisation.hpp"
+#include "linalg/norms.hpp"
+#include "smooth/newton.hpp"
+#include "smooth/recession.hpp"
+
+// What Newton's method asks beside its steps: how good a point is, and whether there is a minimum at all.
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
+constexpr double exact = 1e-13;          // a residual that a step could hardly lower
+constexpr double nearly = 1e-2;          // a residual that may be one of rounding
+constexpr double same_hessian = 1e-9;    // relative change that leaves derivatives as they are
+constexpr double endless = 1e12;         // a point that is so far away is on its way to infinity
+constexpr double long_step = 1e3;        // relative to the point, where the quadratic program has no end
+constexpr double tiny = 1e-100;
+constexpr int most_leans = 3;  // long steps, after which a minimum is doubtful
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+/// Those of f. H x and q = grad f - H x, of which the quadratic program's are made, may be enormous where
+/// grad f is not: only of a function of the user's nothing better is known. Where the summands of grad f
+/// cancel each other, their sizes count.
+Residuals Newton::residuals_at_trial(Index i, const Products& products) const {
+  const VectorsView data = instance_of(equivalent_->program, i).vectors();
+  const ProductsView parts = products.column(0);
+  const double largest =
+      std::max(norm(Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_)), norm(gradient_.col(i)));
+  const auto with = [&](const Vector& q) {
+    const Vector rest = gradient_.col(i) - q;
+    return relative_residuals(
+        {.q = q, .b = data.b, .h = data.h, .lb = data.lb, .ub = data.ub},
+        {.x = trial_.col(i), .y = point.y.col(i), .z = point.z.col(i), .z_box = point.z_box.col(i)},
+        {.Px = rest, .Ax = parts.Ax, .Gx = parts.Gx, .Aty = parts.Aty, .Gtz = parts.Gtz}, largest);
+  };
+  if (program_.evaluate) return with(data.q);
+  const Residuals plain = with(Vector::Zero(n_));
+  if (plain.below(exact) || !plain.below(nearly)) return plain;
+  Vector summands = Vector::Zero(n_);
+  for (const InstanceTerm& term : evaluate_.terms(i)) term.add_summands(trial_.col(i), summands);
+  for (Index j = 0; j < n_; ++j) summands[j] = std::copysign(summands[j], trial_(j, i));
+  return with(summands);
+}
+
+/// Whether the Hessian of the last quadratic program still is that of f.
+bool Newton::unchanged_hessian(Index i) const {
+  const Eigen::Map<const DenseMatrix> H(equivalent_->hessian(i), n_, n_);
+  const double largest = norm(diagonal_.col(i));
+  for (Index j = 0; j < n_; ++j)
+    if (std::abs(H(j, j) - diagonal_(j, i)) > same_hessian * (std::abs(H(j, j)) + rounding_of_f * largest))
+      return false;
+  return true;
+}
+
+void Newton::dismiss(const std::vector<Index>& instances) {
+  for (const Index i : instances) {
+    Progress& now = progress_[at(i)];
+    if (!now.doubtful || program_.evaluate) continue;
+    now.doubtful = false;
+    Settings settings = settings_;
+    settings.time_limit = std::max(seconds_left(), 1e-9);
+    const auto ray =
+        find_ray(evaluate_.terms(i), instance_of(program_.constraints, i), settings, point.x.col(i));
+    if (ray.has_value()) declare_endless(i, ray->d, ray->endless);
+  }
+}
+
+void Newton::declare_endless(Index i, const Vector& ray, bool to_infinity) {
+  point.x.col(i) = ray;
+  for (DenseMatrix* multipliers : {&point.y, &point.z, &point.z_box}) multipliers->col(i).setConstant(nan);
+  if (to_infinity) value[i] = -infinity;
+  end(i, Status::DualInfeasible);
+}
+
+/// The quadratic program falls without end along a ray, f perhaps not: it is solved again, with a diagonal
+/// that allows a long step.
+void Newton::lean(Index i, const Vector& ray) {
+  Progress& now = progress_[at(i)];
+  const double size = norm(point.x.col(i));
+  now.doubtful = ++now.leans == most_leans;
+  if (size > endless || now.sigma > 1e100) {
+    declare_endless(i, ray, true);
+    return;
+  }
+  const double more =
+      now.sigma > 0 ? 99 * now.sigma : (norm(gradient_.col(i)) + tiny) / (long_step * (1 + size));
+  now.sigma += more;
+  Eigen::Map<DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal().array() += more;
+  equivalent_->q.col(i) -= more * point.x.col(i);
+}
+
+}  // namespace altdiff::detail
