@@ -234,7 +234,14 @@ bool DualNewton::climb(double accuracy, int most_steps) {
 
 /// One step; its length, zero if there is none.
 double DualNewton::advance() {
-  if (!find_step()) return 0;
+  const bool again = !factor_rows_.empty();
+  const double length = find_step() ? climb_along_step() : 0;
+  if (length > 0 || !again) return length;
+  factor_rows_.clear();  // the step may have been by an old factor
+  return find_step() ? climb_along_step() : 0;
+}
+
+double DualNewton::climb_along_step() {
   double slope = 0;
   for (Index i = 0; i < count(); ++i) slope += step_[i] * row_value(here_, rows[at(i)]);
   return slope >= 0 ? search(slope) : 0;

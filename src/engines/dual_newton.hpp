@@ -101,6 +101,7 @@ class DualNewton {
   void list_set();
   [[nodiscard]] bool change_set();
   [[nodiscard]] double advance();
+  [[nodiscard]] double climb_along_step();
   [[nodiscard]] bool damp(double length);
   [[nodiscard]] double search(double slope);
   void correct();

@@ -109,7 +109,7 @@ double DualNewton::change_of_M() const {
 
 /// The step by the last factor, where M has hardly changed since.
 bool DualNewton::step_by_last_factor() {
-  if (!(change_of_M() <= hardly)) return false;
+  if (damping_ > 0 || !(change_of_M() <= hardly)) return false;
   for (Index i = 0; i < count(); ++i) right_[i] = row_value(here_, rows[at(i)]);
   solve_with_factor(count());
   step_.head(count()) = right_.head(count());
