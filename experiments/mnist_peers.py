@@ -29,7 +29,7 @@ def problem_of(model: DigitNetwork, pixels: Tensor, x_bar: Array) -> Problem:
     """What the layer solves for these pictures, in double precision."""
     with torch.no_grad():
         fields = model.parameters_of_layer() | {"q": model.features(pixels)}
-    arrays = {name: value.double().numpy() for name, value in fields.items()}
+    arrays = {name: value.detach().double().numpy() for name, value in fields.items()}
     return Problem(**{name: arrays[name] for name in FIELDS}, x_bar=x_bar)
 
 
