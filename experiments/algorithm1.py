@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1 as one of the methods that are timed: x and a whole Jacobian, by forward recursion."""
+"""The paper's Algorithm 1 as one of the timed methods: x and a whole Jacobian, by forward recursion."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from experiments.race import ALGORITHM, ALTDIFF, RESIDUAL
 from experiments.results import Record
 
@@ -45,8 +47,9 @@ def with_quartiles(entry: Record) -> str:
 
 
 def worst(cell: Record, fields: Iterable[str]) -> float:
-    """The largest relative error among those of x and of some gradients."""
-    return max((float(cell["errors"][name]) for name in fields if name in cell["errors"]), default=float("nan"))
+    """The largest relative error among those of x and of some gradients; NaN if one is, or there are none."""
+    errors = [float(cell["errors"][name]) for name in fields if name in cell["errors"]]
+    return float(np.max(errors)) if errors else float("nan")
 
 
 def is_right(cell: Record | None, fields: Iterable[str]) -> bool:
@@ -74,7 +77,9 @@ def method_rows(cells: dict[str, Record], rows: list[str], methods: Iterable[str
     return table
 
 
-def fastest_right(cells: dict[str, Record], row: str, methods: Iterable[str], fields: Row) -> tuple[str, float] | None:
+def fastest_right(
+    cells: dict[str, Record], row: str, methods: Iterable[str], fields: Row
+) -> tuple[str, float] | None:
     """The method with the smallest median among those that are right, and its seconds."""
     times = {
         method: float(cell["total"]["median"])

@@ -39,7 +39,9 @@ def positive_number(text: str) -> float:
 def make_parser(name: str, what: str | None) -> argparse.ArgumentParser:
     """With the options that all have."""
     layout = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(f"python -m experiments.{name}", description=what, formatter_class=layout)
+    parser = argparse.ArgumentParser(
+        f"python -m experiments.{name}", description=what, formatter_class=layout
+    )
     add = parser.add_argument
     add("--quick", action="store_true", help="small sizes, seconds: shows that it works")
     add("--out", type=Path, default=FOLDER, metavar="FOLDER", help="of the JSON; default experiments/results")

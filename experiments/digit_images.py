@@ -1,4 +1,4 @@
-"""Images of digits: MNIST where its files are found, otherwise the 8 x 8 digits that come with scikit-learn."""
+"""Images of digits: MNIST where its files are found, otherwise scikit-learn's digits, 8 x 8."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Digits:
 
 
 def read_idx(path: Path) -> Tensor:
-    """The format of MNIST's files: two zero bytes, type 8, the number of dimensions, their sizes, the bytes."""
+    """MNIST's format: two zero bytes, type 8, the number of dimensions, their sizes, the bytes."""
     content = gzip.decompress(path.read_bytes())
     if len(content) < 4 or content[:3] != b"\x00\x00\x08":
         raise ValueError(f"{path.name} is not a file of unsigned bytes in the idx format")
@@ -86,4 +86,6 @@ def load_digits(data: Path | None) -> Digits:
         return small_digits()
     images, labels, test_images, test_labels = (read_idx(folder / name) for name in FILES)
     train_pixels, test_pixels = normalised(images, test_images)
-    return Digits(Images(train_pixels, labels.long()), Images(test_pixels, test_labels.long()), "MNIST, 28 x 28")
+    return Digits(
+        Images(train_pixels, labels.long()), Images(test_pixels, test_labels.long()), "MNIST, 28 x 28"
+    )

@@ -1,6 +1,6 @@
 """Figure 1: the Jacobian of Algorithm 1 after k rounds, its size and its angle to the exact one.
 
-    python -m experiments.figure1 [--quick]
+python -m experiments.figure1 [--quick]
 """
 
 from __future__ import annotations
@@ -103,17 +103,21 @@ def section(page: Document, record: Record) -> None:
     reached = next((k for k, value in zip(ROUNDS, cosines, strict=True) if value >= GOOD), None)
     page.heading("Figure 1: convergence of the Jacobian")
     page.paragraph(
-        f"Algorithm 1 on {n} variables, {m} inequalities and {p} equalities, rho = {RHO:g}. The Jacobian converges, as "
+        f"Algorithm 1 on {n} variables, {m} inequalities and {p} equalities, rho = {RHO:g}. The Jacobian "
+        "converges, as "
         f"the paper says: its cosine passes {GOOD} "
         + (f"after {reached} rounds" if reached else f"in none of {ROUNDS[-1]} rounds")
         + f" and is {cosines[-1]:.9f} after {ROUNDS[-1]}, where the relative error is {errors[-1]:.1e}."
     )
     page.paragraph(
-        "A cosine says little: 0.999 allows an error of 4.5 % of the gradient at right angles to it, and does not "
+        "A cosine says little: 0.999 allows an error of 4.5 % of the gradient at right angles to it, and "
+        "does not "
         "see its length at all."
     )
     page.figure(lambda axes: draw_norm(axes, record), 2.6, "Norm of dx/db after k rounds of Algorithm 1.")
-    page.figure(lambda axes: draw_cosine(axes, record), 2.8, "Distance from the exact Jacobian after k rounds.")
+    page.figure(
+        lambda axes: draw_cosine(axes, record), 2.8, "Distance from the exact Jacobian after k rounds."
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Section 5.2, Figure 2: energy scheduling trained through the paper's layer at three tolerances, and exactly.
+"""Section 5.2, Figure 2: energy scheduling, trained through the paper's layer and exactly.
 
     python -m experiments.figure2 [--data FOLDER] [--epochs 25] [--seeds 0 1 2] [--quick]
 

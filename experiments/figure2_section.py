@@ -26,7 +26,11 @@ def losses(record: Record, layer: str, part: str) -> FloatArray:
 
 def layers_of(record: Record) -> list[str]:
     """Those that were trained."""
-    return [layer for layer in COLOURS if f"step/{layer}" in record["cells"] and losses(record, layer, "test").size]
+    return [
+        layer
+        for layer in COLOURS
+        if f"step/{layer}" in record["cells"] and losses(record, layer, "test").size
+    ]
 
 
 def difference(record: Record, layer: str) -> float:
@@ -77,7 +81,9 @@ def peers_sentence(record: Record) -> str:
     time, parts = ours["total"]["median"], []
     peer, cvxpy = fastest_right(cells, "batch", PEERS, FIELDS), cells.get("batch/cvxpylayers")
     if peer is not None:
-        parts.append(f"{peer[1] / time:.0f} times less than {name_of(peer[0])}, the fastest peer that is right")
+        parts.append(
+            f"{peer[1] / time:.0f} times less than {name_of(peer[0])}, the fastest peer that is right"
+        )
     if cvxpy is not None and "total" in cvxpy:
         parts.append(f"{cvxpy['total']['median'] / time:.0f} times less than cvxpylayers")
     return f"altdiff takes {' and '.join(parts)}." if parts else "No peer finished with a right answer."
@@ -88,8 +94,10 @@ def section(page: Document, record: Record) -> None:
     facts = record["facts"]
     page.heading("Section 5.2, figure 2: energy scheduling")
     page.paragraph(
-        f"{facts['source']}: {facts['train']} days to learn from, {facts['test']} to be judged on; the ramp limit "
-        f"r = {facts['ramp']:g} binds on {facts['ramped']:.0%} of the training days. The same network from the same start "
+        f"{facts['source']}: {facts['train']} days to learn from, {facts['test']} to be judged on; the "
+        "ramp limit "
+        f"r = {facts['ramp']:g} binds on {facts['ramped']:.0%} of the training days. The same network from "
+        "the same start "
         "is trained through Algorithm 1 stopped at three tolerances, and through the exact layer."
     )
     page.table(
@@ -102,7 +110,8 @@ def section(page: Document, record: Record) -> None:
         + spread_of_seeds(record)
     )
     page.paragraph(
-        f"Forward and backward of {facts['batch']} days: seconds and, in brackets, the largest relative error of x and of "
+        f"Forward and backward of {facts['batch']} days: seconds and, in brackets, the largest relative "
+        "error of x and of "
         "the gradient with respect to the forecast."
     )
     labels = [name.removeprefix("batch/") for name in record["cells"] if name.startswith("batch/")]

@@ -1,4 +1,4 @@
-"""Where the files of an experiment are: an option, an environment variable, or a folder beside the repository."""
+"""Where an experiment's files are: an option, an environment variable, or a folder beside the repository."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def find_folder(given: Path | None, subfolder: str, files: Iterable[str]) -> Path | None:
-    """The folder that has all files, itself or in its subfolder; None if there is none and none was asked for."""
+    """The folder that has all files, itself or in its subfolder; None if there is none and none was named."""
     names = list(files)
     named = os.environ.get(VARIABLE)
     asked = given or (Path(named) if named else None)

@@ -63,7 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
         for seed in given.seeds or ([0] if given.quick else [0, 1, 2]):
             for layer in given.layers:
                 epochs = given.epochs or (2 if given.quick else 3)
-                train(results, Training(layer, seed, size, digits), epochs, given.checkpoints / results.path.stem)
+                train(
+                    results,
+                    Training(layer, seed, size, digits),
+                    epochs,
+                    given.checkpoints / results.path.stem,
+                )
 
     return ended(NAME, run)
 

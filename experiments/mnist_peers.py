@@ -114,7 +114,12 @@ def tiny_parts() -> dict[str, Any]:
     """A network on noise."""
     images = Images(torch.randn(4, 1, 8, 8), torch.arange(4))
     state = State.start(Training(EXACT, 0, SMALL, Digits(images, images, "noise")))
-    return {"pixels": images.pixels, "labels": images.labels, "size": SMALL, "model": state.model.state_dict()}
+    return {
+        "pixels": images.pixels,
+        "labels": images.labels,
+        "size": SMALL,
+        "model": state.model.state_dict(),
+    }
 
 
 def write_case(size: Size, digits: Digits, seed: int, folder: Path) -> None:

@@ -65,8 +65,10 @@ def step_sentence(record: Record) -> str:
         return f"{text} No peer finished a step with a right answer."
     time, steps = ours["total"]["median"], record["facts"]["steps"]
     return (
-        f"{text} An epoch has {steps} steps: {seconds(steps * time)} s with altdiff and {seconds(steps * peer[1])} s "
-        f"with {name_of(peer[0])}, the fastest peer that is right, {peer[1] / time:.1f} times as much (both from the "
+        f"{text} An epoch has {steps} steps: {seconds(steps * time)} s with altdiff and "
+        f"{seconds(steps * peer[1])} s "
+        f"with {name_of(peer[0])}, the fastest peer that is right, {peer[1] / time:.1f} times as much "
+        "(both from the "
         "timed steps)."
     )
 
@@ -77,8 +79,10 @@ def section(page: Document, record: Record) -> None:
     n, m, p = facts["size"]
     page.heading("Section 5.3: digits through a QP layer")
     page.paragraph(
-        f"{facts['source']}: {facts['train']} pictures to learn from, {facts['test']} to be judged on; a QP layer with "
-        f"{n} variables, {m} inequalities and {p} equalities, batches of {facts['batch']}, Adam at 1e-3. Whatever "
+        f"{facts['source']}: {facts['train']} pictures to learn from, {facts['test']} to be judged on; a "
+        "QP layer with "
+        f"{n} variables, {m} inequalities and {p} equalities, batches of {facts['batch']}, Adam at 1e-3. "
+        "Whatever "
         "layer a network was trained with, it is judged through the exact one."
     )
     page.table(
@@ -91,7 +95,9 @@ def section(page: Document, record: Record) -> None:
             ),
         ],
     )
-    page.figure(lambda axes: draw_accuracy(axes, found), 2.8, "Test accuracy after every epoch, mean over seeds.")
+    page.figure(
+        lambda axes: draw_accuracy(axes, found), 2.8, "Test accuracy after every epoch, mean over seeds."
+    )
     page.paragraph("One training step, network and Adam included: seconds and the error of the layer's x.")
     page.table(["method", "a step"], method_rows(record["cells"], ["step"], METHODS, FIELDS))
     page.paragraph(step_sentence(record))

@@ -75,9 +75,7 @@ def accuracy(model: DigitNetwork, images: Images) -> float:
     """The share of pictures that are recognised, always through the exact layer."""
     used, model.solve = model.solve, make_layer(EXACT)
     with torch.no_grad():
-        parts = zip(
-            images.pixels.split(EVALUATION_BATCH), images.labels.split(EVALUATION_BATCH), strict=True
-        )
+        parts = zip(images.pixels.split(EVALUATION_BATCH), images.labels.split(EVALUATION_BATCH), strict=True)
         right = sum(int((model(pixels).argmax(dim=-1) == labels).sum()) for pixels, labels in parts)
     model.solve = used
     return right / len(images)

@@ -69,7 +69,9 @@ class Contest(Session):
 def cosine(found: Array, exact: Array) -> float:
     """Of the angle between two arrays; 1 where both are zero."""
     size = float(np.linalg.norm(found) * np.linalg.norm(exact))
-    return float((found.ravel() @ exact.ravel()) / size) if size else float(not found.any() and not exact.any())
+    return (
+        float((found.ravel() @ exact.ravel()) / size) if size else float(not found.any() and not exact.any())
+    )
 
 
 def relative(found: Array, exact: Array) -> float:

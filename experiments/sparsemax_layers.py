@@ -38,7 +38,7 @@ class Sparsemax(Saved):
 
 
 def threshold(y: Array, u: Array) -> float:
-    """tau with sum(clip(y - tau, 0, u)) = 1: the sum is piecewise linear, so a bracket of two kinks has it."""
+    """tau with sum(clip(y - tau, 0, u)) = 1: piecewise linear, so a bracket of two kinks has it."""
     kinks = np.sort(np.concatenate([y, y - u]))
     low, high = 0, kinks.size - 1
     while high - low > 1:
@@ -76,7 +76,12 @@ def program(case: Sparsemax) -> QuadraticProgram:
     n = case.y.size
     identity = sp.identity(n, format="csc")
     return QuadraticProgram(
-        P=2.0 * identity, q=-2.0 * case.y, A=sp.csc_matrix(np.ones((1, n))), b=np.ones(1), lb=np.zeros(n), ub=case.u
+        P=2.0 * identity,
+        q=-2.0 * case.y,
+        A=sp.csc_matrix(np.ones((1, n))),
+        b=np.ones(1),
+        lb=np.zeros(n),
+        ub=case.u,
     )
 
 

@@ -102,7 +102,9 @@ def verdict(record: Record) -> str:
         if peer is not None:
             parts.append(f"{peer[1] / time:.1f} times as fast as {peer[0]}, the fastest peer that is right")
         if paper is not None and "total" in paper:
-            parts.append(f"{paper['total']['median'] / time:.1f} times as fast as Algorithm 1 with the paper's stop")
+            parts.append(
+                f"{paper['total']['median'] / time:.1f} times as fast as Algorithm 1 with the paper's stop"
+            )
         if parts:
             sentences.append(f"{sentence} {' and '.join(parts)}.")
     return " ".join(sentences)
@@ -112,7 +114,8 @@ def section(page: Document, record: Record) -> None:
     """For the report."""
     page.heading("Table 1: dense quadratic programs")
     page.paragraph(
-        "Seconds of forward and backward (median), and in brackets the largest relative error of x and of the "
+        "Seconds of forward and backward (median), and in brackets the largest relative error of x and of "
+        "the "
         "gradient with respect to b, against an exact reference. Algorithm 1 makes the whole Jacobian dx/db, "
         "layers make the gradients of all data by one adjoint."
     )

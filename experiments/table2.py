@@ -61,8 +61,10 @@ def section(page: Document, record: Record) -> None:
     n, m, p = record["facts"]["size"]
     page.heading("Table 2: tolerances")
     page.paragraph(
-        f"The dense problem with {n} variables, {m} inequalities and {p} equalities: seconds and, in brackets, the "
-        "largest relative error of x and of the gradient. A loose tolerance buys time from Algorithm 1 at the "
+        f"The dense problem with {n} variables, {m} inequalities and {p} equalities: seconds and, in "
+        "brackets, the "
+        "largest relative error of x and of the gradient. A loose tolerance buys time from Algorithm 1 at "
+        "the "
         "price of the answer; altdiff's answer is exact at every tolerance, so there is nothing to buy."
     )
     table = tolerance_rows(record["cells"], ROW, METHODS, FIELDS)

@@ -1,6 +1,6 @@
 """Table 4: constrained sparsemax with up to 20000 variables.
 
-    python -m experiments.table4 --sizes 3000 5000 [--methods altdiff cvxpylayers] [--quick]
+python -m experiments.table4 --sizes 3000 5000 [--methods altdiff cvxpylayers] [--quick]
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def verdict(cells: dict[str, Record], rows: list[str]) -> str:
         if ours is not None and "total" in ours and peer is not None:
             ratio = peer[1] / ours["total"]["median"]
             return (
-                f"At n = {row} altdiff's sparsemax takes {ratio:.0f} times less than {peer[0]}, the fastest other "
+                f"At n = {row} altdiff's sparsemax takes {ratio:.0f} times less than {peer[0]}, the "
+                "fastest other "
                 "method that is right: it needs O(n) operations and no matrix."
             )
     return "No other method finished with a right answer."
@@ -58,7 +59,8 @@ def section(page: Document, record: Record) -> None:
     rows = [str(n) for n in (*QUICK, *SIZES) if any(name.startswith(f"{n}/") for name in cells)]
     page.heading("Table 4: constrained sparsemax")
     page.paragraph(
-        "min |x - y|^2 with 1'x = 1 and 0 <= x <= u: seconds of forward and backward and, in brackets, the largest "
+        "min |x - y|^2 with 1'x = 1 and 0 <= x <= u: seconds of forward and backward and, in brackets, the "
+        "largest "
         "relative error of x and of the derivative. Algorithm 1 makes dx/db as the paper does, one column; "
         "algorithm1-y makes the n x n Jacobian with respect to y, which is what training a network needs."
     )

@@ -1,6 +1,6 @@
 """Table 5: constrained sparsemax for tolerances from 1e-1 to 1e-5.
 
-    python -m experiments.table5 [--quick]
+python -m experiments.table5 [--quick]
 """
 
 from __future__ import annotations
@@ -47,8 +47,10 @@ def section(page: Document, record: Record) -> None:
     cells = record["cells"]
     page.heading("Table 5: sparsemax and tolerances")
     page.paragraph(
-        f"The same layer at n = {record['facts']['n']}, for tolerances from 1e-1 to 1e-5: seconds and errors. "
-        "altdiff's sparsemax finds the threshold exactly in finitely many steps, so it has no tolerance to choose."
+        f"The same layer at n = {record['facts']['n']}, for tolerances from 1e-1 to 1e-5: seconds and "
+        "errors. "
+        "altdiff's sparsemax finds the threshold exactly in finitely many steps, so it has no tolerance to "
+        "choose."
     )
     exact = cell_text(cells.get(f"{ROW}/{ALTDIFF}"), FIELDS)
     table = [[f"{name_of(ALTDIFF)} (no tolerance)", *[exact] * len(TOLERANCES)]]

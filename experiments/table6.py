@@ -1,6 +1,6 @@
 """Table 6: constrained softmax, an objective that is not quadratic.
 
-    python -m experiments.table6 [--methods altdiff cvxpylayers] [--quick]
+python -m experiments.table6 [--methods altdiff cvxpylayers] [--quick]
 """
 
 from __future__ import annotations
@@ -124,8 +124,10 @@ def section(page: Document, record: Record) -> None:
     rows = [name_of_size(size) for size in sizes]
     page.heading("Table 6: constrained softmax")
     page.paragraph(
-        "min -y'x + sum x log x with A x = b and G x <= h: seconds and, in brackets, the largest relative error of x "
-        "and of the gradient with respect to b. Columns are variables x inequalities x equalities; the paper labels "
+        "min -y'x + sum x log x with A x = b and G x <= h: seconds and, in brackets, the largest relative "
+        "error of x "
+        "and of the gradient with respect to b. Columns are variables x inequalities x equalities; the "
+        "paper labels "
         "its first two rows both as the number of inequalities, the first is n."
     )
     table = method_rows(cells, rows, METHODS, FIELDS)
@@ -135,7 +137,9 @@ def section(page: Document, record: Record) -> None:
     page.table(["method", *rows], table)
     rounds = [str(cells.get(f"{row}/{ALGORITHM}", {}).get("rounds", "-")) for row in rows]
     page.paragraph(
-        "Algorithm 1 took " + ", ".join(rounds) + " rounds with the paper's stop; each is a Newton solve of its own."
+        "Algorithm 1 took "
+        + ", ".join(rounds)
+        + " rounds with the paper's stop; each is a Newton solve of its own."
     )
 
 

@@ -59,18 +59,20 @@ def algorithm1(tolerance: float, **fields: Tensor) -> Tensor:
 
 def plan() -> dict[str, Callable[..., Tensor]]:
     """By the name of the cell."""
-    functions: dict[str, Callable[..., Tensor]] = {"altdiff": QPLayer()}
+    functions: dict[str, Callable[..., Tensor]] = {"altdiff": QPLayer(num_threads=1)}
     for tolerance in TOLERANCES:
         functions[f"algorithm1@{tolerance:.0e}"] = partial(algorithm1, tolerance)
         for inner in GRADIENT_TOLERANCES:
             name = f"alternating@{tolerance:.0e}/{inner:.0e}"
-            functions[name] = QPLayer(method="alternating", tolerance=tolerance, gradient_tolerance=inner)
+            functions[name] = QPLayer(
+                method="alternating", tolerance=tolerance, gradient_tolerance=inner, num_threads=1
+            )
     return functions
 
 
 def measure(problem: Problem, exact: Reference, function: Callable[..., Tensor], budget: Budget) -> Record:
     """Errors, and medians of the times of both passes."""
-    layer, forward, backward = Timed(problem, budget.threads, function), [], []
+    layer, forward, backward = Timed(problem, 1, function), [], []  # one thread: the matrices are small
     began = time.perf_counter()
     while len(forward) < 2 or (len(forward) < MOST_CALLS and time.perf_counter() - began < budget.seconds):
         layer.reset()
@@ -115,11 +117,12 @@ def main(arguments: list[str] | None = None) -> int:
             for label, function in tqdm(missing.items(), desc=name, unit="cell", disable=None):
                 results.put(f"{name}/{label}", measure(problem, exact, function, budget))
 
-    before = torch.get_default_dtype()
+    before, threads = torch.get_default_dtype(), torch.get_num_threads()
     try:
         return ended(NAME, run)
     finally:
         torch.set_default_dtype(before)
+        torch.set_num_threads(threads)
 
 
 def grid(record: Record, problem: str) -> list[list[str]]:
@@ -130,7 +133,11 @@ def grid(record: Record, problem: str) -> list[list[str]]:
         return f"{seconds(1e3 * cell['total']['median'])} ({float(cell['gradient_error']):.0e})"
 
     rows = [
-        [f"{t:.0e}", text(f"algorithm1@{t:.0e}"), *(text(f"alternating@{t:.0e}/{g:.0e}") for g in GRADIENT_TOLERANCES)]
+        [
+            f"{t:.0e}",
+            text(f"algorithm1@{t:.0e}"),
+            *(text(f"alternating@{t:.0e}/{g:.0e}") for g in GRADIENT_TOLERANCES),
+        ]
         for t in TOLERANCES
     ]
     return [*rows, ["altdiff's default", text("altdiff"), *["-"] * len(GRADIENT_TOLERANCES)]]
@@ -139,13 +146,23 @@ def grid(record: Record, problem: str) -> list[list[str]]:
 def draw(axes: Axes, record: Record, problem: str) -> None:
     """Lower left is better."""
     styles = {"algorithm1": (ORANGE, "o"), "alternating": (GREEN, "x"), "altdiff": (BLUE, "D")}
-    names = {"algorithm1": "Algorithm 1", "alternating": "alternating engine, finished", "altdiff": "altdiff's default"}
+    names = {
+        "algorithm1": "Algorithm 1",
+        "alternating": "alternating engine, finished",
+        "altdiff": "altdiff's default",
+    }
     for kind, (colour, marker) in styles.items():
-        cells = [c for k, c in record["cells"].items() if k.partition("/")[2].partition("@")[0] == kind and k.startswith(problem)]
+        cells = [
+            c
+            for k, c in record["cells"].items()
+            if k.partition("/")[2].partition("@")[0] == kind and k.startswith(problem)
+        ]
         times = [1e3 * cell["total"]["median"] for cell in cells]
         errors = [max(float(cell["gradient_error"]), 1e-17) for cell in cells]
         axes.plot(times, errors, marker, color=colour, label=names[kind])
-    axes.set(xscale="log", yscale="log", xlabel="forward and backward, ms", ylabel="relative error of the gradient")
+    axes.set(
+        xscale="log", yscale="log", xlabel="forward and backward, ms", ylabel="relative error of the gradient"
+    )
     axes.legend()
 
 
@@ -160,14 +177,17 @@ def verdict(record: Record, problem: str) -> str:
     }
     if not faster:
         return (
-            f"On {problem}, truncation is not worth it: at no tolerance is Algorithm 1 faster than altdiff's exact "
+            f"On {problem}, truncation is not worth it: at no tolerance is Algorithm 1 faster than "
+            "altdiff's exact "
             "solution and gradient."
         )
     label, best = min(faster.items(), key=lambda pair: float(pair[1]["gradient_error"]))
     share = best["total"]["median"] / exact
     return (
-        f"On {problem}, Algorithm 1 is faster than the exact layer at {len(faster)} of {len(TOLERANCES)} tolerances; the "
-        f"most accurate of them ({label.partition('@')[2]}) takes {share:.0%} of its time and has a gradient error of "
+        f"On {problem}, Algorithm 1 is faster than the exact layer at {len(faster)} of {len(TOLERANCES)} "
+        "tolerances; the "
+        f"most accurate of them ({label.partition('@')[2]}) takes {share:.0%} of its time and has a "
+        "gradient error of "
         f"{float(best['gradient_error']):.1e}."
     )
 
@@ -176,15 +196,19 @@ def section(page: Document, record: Record) -> None:
     """For the report."""
     page.heading("What does truncation buy?")
     page.paragraph(
-        "The paper argues that an early stop saves time and does no harm. Milliseconds of forward and backward and, in "
-        "brackets, the relative error of the gradient: Algorithm 1 by its tolerance, and altdiff's alternating engine by "
+        "The paper argues that an early stop saves time and does no harm. Milliseconds of forward and "
+        "backward and, in "
+        "brackets, the relative error of the gradient: Algorithm 1 by its tolerance, and altdiff's "
+        "alternating engine by "
         "forward tolerance (rows) and gradient tolerance (columns), which always finishes on the active set."
     )
     for problem in PROBLEMS:
         page.paragraph(f"The layer of {problem}:")
         header = ["forward tolerance", "Algorithm 1", *(f"gradient {g:.0e}" for g in GRADIENT_TOLERANCES)]
         page.table(header, grid(record, problem))
-        page.figure(partial(draw, record=record, problem=problem), 2.8, f"Gradient error against time, {problem}.")
+        page.figure(
+            partial(draw, record=record, problem=problem), 2.8, f"Gradient error against time, {problem}."
+        )
         page.paragraph(verdict(record, problem))
 
 

@@ -14,8 +14,16 @@ RHO = 1.0  # the authors'
 
 
 def rounds(
-    P: Tensor, q: Tensor, G: Tensor, h: Tensor, A: Tensor | None = None, b: Tensor | None = None, *,
-    tolerance: float, rho: float = RHO, most: int = 1000,
+    P: Tensor,
+    q: Tensor,
+    G: Tensor,
+    h: Tensor,
+    A: Tensor | None = None,
+    b: Tensor | None = None,
+    *,
+    tolerance: float,
+    rho: float = RHO,
+    most: int = 1000,
 ) -> tuple[Tensor, int]:
     """x of a batch with shared matrices, and the number of rounds: until the paper's rule holds for every
     instance, |x+ - x| < tolerance |x|."""
@@ -25,7 +33,8 @@ def rounds(
     factor = torch.linalg.cholesky(K)
     x, s = torch.zeros_like(q), q.new_zeros(*q.shape[:-1], G.shape[0])
     y, z = q.new_zeros(*q.shape[:-1], A.shape[0]), torch.zeros_like(s)
-    for k in range(1, most + 1):
+    count = 0
+    for count in range(1, most + 1):  # noqa: B007
         right = q + (y - rho * b) @ A + (z + rho * (s - h)) @ G
         before, x = x, -torch.cholesky_solve(right.mT, factor).mT  # (F1)
         Gx = x @ G.mT
@@ -36,7 +45,7 @@ def rounds(
             still = (x - before).norm(dim=-1) >= tolerance * before.norm(dim=-1)
         if not still.any():
             break
-    return x, k
+    return x, count
 
 
 class TruncatedLayer(torch.nn.Module):
