@@ -21,13 +21,14 @@ class Algorithm1(Layer):
 
     def __init__(self, data: dict[str, Any], x_bar: Array, wrt: str, method: str, tolerance: float) -> None:
         self.data, self.x_bar, self.wrt = data, x_bar, wrt
-        self.stop = {
+        self.stop: dict[str, Any] = {
             "stopping": "residual" if method == RESIDUAL else "paper",
             "tolerance": tolerance,
             "rho": RHO,
             "max_iterations": MOST_ROUNDS,
         }
-        self.reset()
+        self.result: Any = None
+        self.gradient = np.zeros(0)
 
     def forward(self) -> None:
         """From zero, as in the paper."""
@@ -39,8 +40,7 @@ class Algorithm1(Layer):
 
     def reset(self) -> None:
         """Frees the Jacobian."""
-        self.result: Any = None
-        self.gradient = np.zeros(0)
+        self.result, self.gradient = None, np.zeros(0)
 
     def solution(self) -> Array:
         """The last iterate."""

@@ -75,7 +75,7 @@ def accuracy(model: DigitNetwork, images: Images) -> float:
     """The share of pictures that are recognised, always through the exact layer."""
     used, model.solve = model.solve, make_layer(EXACT)
     with torch.no_grad():
-        parts = zip(images.pixels.split(EVALUATION_BATCH), images.labels.split(EVALUATION_BATCH), strict=True)
+        parts = zip(*(torch.split(t, EVALUATION_BATCH) for t in (images.pixels, images.labels)), strict=True)
         right = sum(int((model(pixels).argmax(dim=-1) == labels).sum()) for pixels, labels in parts)
     model.solve = used
     return right / len(images)
@@ -84,7 +84,7 @@ def accuracy(model: DigitNetwork, images: Images) -> float:
 def batches(training: Training, epoch: int) -> tuple[Tensor, ...]:
     """The order depends on seed and epoch alone, so that a training that goes on is the same training."""
     generator = torch.Generator().manual_seed(1000 * training.seed + epoch)
-    return torch.randperm(len(training.digits.train), generator=generator).split(BATCH)
+    return tuple(torch.split(torch.randperm(len(training.digits.train), generator=generator), BATCH))
 
 
 def step(state: State, pixels: Tensor, labels: Tensor) -> Tensor:

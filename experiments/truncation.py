@@ -54,7 +54,8 @@ class Timed(TorchLayer):
 
 def algorithm1(tolerance: float, **fields: Tensor) -> Tensor:
     """The paper's layer: one tolerance stops x and its derivative."""
-    return rounds(**fields, tolerance=tolerance)[0]
+    P, q, G, h = (fields[name] for name in ("P", "q", "G", "h"))
+    return rounds(P, q, G, h, fields.get("A"), fields.get("b"), tolerance=tolerance)[0]
 
 
 def plan() -> dict[str, Callable[..., Tensor]]:
@@ -72,7 +73,9 @@ def plan() -> dict[str, Callable[..., Tensor]]:
 
 def measure(problem: Problem, exact: Reference, function: Callable[..., Tensor], budget: Budget) -> Record:
     """Errors, and medians of the times of both passes."""
-    layer, forward, backward = Timed(problem, 1, function), [], []  # one thread: the matrices are small
+    layer = Timed(problem, 1, function)  # one thread: the matrices are small
+    forward: list[float] = []
+    backward: list[float] = []
     began = time.perf_counter()
     while len(forward) < 2 or (len(forward) < MOST_CALLS and time.perf_counter() - began < budget.seconds):
         layer.reset()

@@ -17,6 +17,8 @@ from altdiff.torch import QPLayer
 from benchmarks.peers.pool import CellError
 from benchmarks.peers.problems import ALL_OWN, random_problem
 from experiments import figure1, figure2, mnist, race, table1, table2, table4, table5, table6, truncation
+from experiments.command import Budget
+from experiments.dense_qp import DenseContest, write_case
 from experiments.html_report import Page
 from experiments.results import Results, load, plain, spread
 from experiments.sparsemax_layers import make_case
@@ -211,7 +213,8 @@ def test_backwards_through_the_rounds_is_the_forward_recursion(tolerance: float)
     problem = random_problem(10, 6, 3, None, ALL_OWN, seed=0)
     data = {name: getattr(problem, name) for name in ("P", "q", "G", "h", "A", "b")}
     leaves = {name: torch.from_numpy(value).requires_grad_() for name, value in data.items()}
-    x, count = rounds(**(leaves | {"q": leaves["q"][None]}), tolerance=tolerance)
+    P, q, G, h, A, b = leaves.values()
+    x, count = rounds(P, q[None], G, h, A, b, tolerance=tolerance)
     torch.autograd.backward(x, torch.from_numpy(problem.x_bar)[None])
     for name in ("q", "h", "b"):
         result = alternating_differentiation(**data, wrt=name, tolerance=tolerance)
@@ -250,9 +253,14 @@ def test_a_spread_has_median_and_quartiles() -> None:
 
 
 def test_a_method_that_does_not_finish_says_so(tmp_path: Path) -> None:
-    """In processes of their own, as in a real run; no limit is short enough for an import."""
-    options = ["--quick", "--limit", "0.01", "--methods", "altdiff", "--out", str(tmp_path)]
-    assert table1.main(options) == 0
-    cells = load(tmp_path / "table1.json")["cells"]
-    assert all("did not finish" in cell["problem"] for cell in cells.values())
-    assert "did not finish" in shown(table1.section, load(tmp_path / "table1.json"))
+    """In a process of its own, as in a real run; no import is quick enough for this limit."""
+    cell = race.measure(DenseContest, "altdiff", tmp_path, Budget(limit=0.01, seconds=1.0, threads=1))
+    assert "did not finish" in cell["problem"]
+
+
+def test_a_method_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
+    write_case((12, 4, 2), 0, tmp_path)
+    cell = race.measure(DenseContest, "altdiff", tmp_path, Budget(limit=200.0, seconds=0.01, threads=1))
+    assert max(cell["errors"].values()) < 1e-9
+    assert cell["total"]["median"] > 0
+    assert cell["versions"].startswith("altdiff")
