@@ -19,6 +19,9 @@ NAMES = {
     "moreau": "Moreau",
     "jaxopt": "JAXopt",
     "osqp": "OSQP",
+    "proxqp-omp": "ProxQP, omp_parallel",
+    "altdiff-qp": "altdiff, as a sparse QP",
+    "algorithm1-y": "Algorithm 1 of y, the paper's stop",
 }
 THEIRS = "published, another machine"
 Row = list[str]
@@ -58,12 +61,14 @@ def is_right(cell: Record | None, fields: Iterable[str]) -> bool:
 
 
 def cell_text(cell: Record | None, fields: Iterable[str]) -> str:
-    """Seconds and error; or what went wrong."""
+    """Seconds and error; or what went wrong. Cold: the first call alone, because it was slow."""
     if cell is None:
         return "not run"
     if "problem" in cell:
         return str(cell["problem"])
     error, time = worst(cell, fields), seconds(cell["total"]["median"])
+    if cell.get("cold"):
+        time += " cold"
     return f"{time} ({error:.0e})" if error <= WRONG else f"{time}, wrong (error {error:.2g})"
 
 

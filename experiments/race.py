@@ -16,7 +16,7 @@ from tqdm import tqdm
 from benchmarks.chain.own_process import alone
 from benchmarks.peers.layers import LIBRARIES
 from benchmarks.peers.layers.base import Layer
-from benchmarks.peers.measure import BURST, LARGEST_BURST
+from benchmarks.peers.measure import BURST, LARGEST_BURST, SLOW
 from benchmarks.peers.pool import CellError, Worker
 from benchmarks.peers.problems import Array
 from benchmarks.peers.worker import Session
@@ -80,8 +80,8 @@ def relative(found: Array, exact: Array) -> float:
 
 
 def timed_calls(worker: Worker, first: tuple[float, float], budget: Budget) -> list[tuple[float, float]]:
-    """Warm calls until the seconds are used up; the first, cold one if it has used them up already."""
-    if sum(first) > budget.seconds:
+    """Warm calls until the seconds are used up; the first, cold one alone if it was slow."""
+    if sum(first) > max(budget.seconds, SLOW):
         return [first]
     times: list[tuple[float, float]] = worker.ask(budget.limit, "burst", 1)
     while sum(map(sum, times)) < budget.seconds and len(times) < MOST_CALLS:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from experiments import figure1, figure2, mnist, table1, table2, table4, table5, table6, truncation
 from experiments.document import Document
-from experiments.errata import confirmed, corrected
+from experiments.errata import confirmed, corrected, effect_on_training
 from experiments.html_report import Page
 from experiments.markdown_report import MarkdownPage
 from experiments.published import MACHINE
@@ -103,6 +103,8 @@ def write_sections(page: Document, records: dict[str, Record]) -> None:
         else:
             page.heading(name)
             page.paragraph(f"Not run yet: python -m experiments.{name}")
+    for sentence in effect_on_training(records):
+        page.paragraph(sentence)
     page.heading("What it ran on")
     page.facts(
         [*machine_facts(records), *library_facts(records), *seed_facts(records), ("published", MACHINE)]

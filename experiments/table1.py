@@ -117,7 +117,8 @@ def section(page: Document, record: Record) -> None:
         "Seconds of forward and backward (median), and in brackets the largest relative error of x and of "
         "the "
         "gradient with respect to b, against an exact reference. Algorithm 1 makes the whole Jacobian dx/db, "
-        "layers make the gradients of all data by one adjoint."
+        "layers make the gradients of all data by one adjoint. 'Cold' is a first call alone, of a slow "
+        "method."
     )
     for reading in READINGS:
         add_reading(page, record, reading)

@@ -62,7 +62,7 @@ def section(page: Document, record: Record) -> None:
         "min |x - y|^2 with 1'x = 1 and 0 <= x <= u: seconds of forward and backward and, in brackets, the "
         "largest "
         "relative error of x and of the derivative. Algorithm 1 makes dx/db as the paper does, one column; "
-        "algorithm1-y makes the n x n Jacobian with respect to y, which is what training a network needs."
+        "'of y' is the n x n Jacobian with respect to y, which is what training a network needs."
     )
     table = method_rows(cells, rows, METHODS, FIELDS)
     places = [SIZES.index(int(row)) for row in rows if int(row) in SIZES]
