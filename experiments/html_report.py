@@ -37,6 +37,8 @@ figcaption { color: var(--soft); font-size: .9rem; line-height: 1.45; margin-top
 table { border-collapse: collapse; width: 100%; font-size: .94rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .38rem 0 .38rem 1.2rem; text-align: right; vertical-align: baseline; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
+td:not(:first-child) { min-width: 6rem; } /* a wide table scrolls instead of breaking every word */
+td:first-child { min-width: 7.5rem; }
 th { font-weight: 600; font-size: .85rem; line-height: 1.3; vertical-align: bottom;
      border-bottom: 1px solid var(--ink); }
 td { border-bottom: 1px solid var(--line); }
