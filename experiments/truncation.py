@@ -28,7 +28,7 @@ from experiments.cells import seconds
 from experiments.command import Budget, budget_of, ended, make_parser, results_of
 from experiments.document import Document
 from experiments.results import Record, spread
-from experiments.unrolled import rounds
+from experiments.unrolled import TruncatedLayer
 
 NAME = "truncation"
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8)
@@ -52,17 +52,11 @@ class Timed(TorchLayer):
         return self.function(**{name: tensor for name, tensor in self.leaves.items() if tensor.numel()})
 
 
-def algorithm1(tolerance: float, **fields: Tensor) -> Tensor:
-    """The paper's layer: one tolerance stops x and its derivative."""
-    P, q, G, h = (fields[name] for name in ("P", "q", "G", "h"))
-    return rounds(P, q, G, h, fields.get("A"), fields.get("b"), tolerance=tolerance)[0]
-
-
 def plan() -> dict[str, Callable[..., Tensor]]:
     """By the name of the cell."""
     functions: dict[str, Callable[..., Tensor]] = {"altdiff": QPLayer(num_threads=1)}
     for tolerance in TOLERANCES:
-        functions[f"algorithm1@{tolerance:.0e}"] = partial(algorithm1, tolerance)
+        functions[f"algorithm1@{tolerance:.0e}"] = TruncatedLayer(tolerance)
         for inner in GRADIENT_TOLERANCES:
             name = f"alternating@{tolerance:.0e}/{inner:.0e}"
             functions[name] = QPLayer(
@@ -93,6 +87,7 @@ def measure(problem: Problem, exact: Reference, function: Callable[..., Tensor],
         "total": spread(np.add(forward, backward)[1:].tolist()),
         "x_error": errors["x"],
         "gradient_error": gradient,
+        "rounds": getattr(function, "last_rounds", None),
     }
 
 
