@@ -29,6 +29,9 @@ Row = list[str]
 
 def name_of(method: str) -> str:
     """For the first column."""
+    name, _, tolerance = method.partition("@")
+    if name == "truncated":
+        return f"Algorithm 1, stopped at {tolerance}"
     return NAMES.get(method, method)
 
 
