@@ -17,6 +17,7 @@ PAPER: Size = (200, 50, 50)
 SMALL: Size = (20, 5, 5)
 CHANNELS = (20, 50)
 LEAST_CURVATURE = 1e-2  # eps of P = LL' + eps I
+FIRST_SLACK = -3.0  # softplus of it is 0.05: inequalities bind from the first batch on
 EXACT = "exact"
 Solve = Callable[..., Tensor]
 
@@ -31,7 +32,7 @@ class Parameters(nn.Module):
         self.G = nn.Parameter(torch.randn(m, n) / n**0.5)
         self.A = nn.Parameter(torch.randn(p, n) / n**0.5)
         self.x0 = nn.Parameter(torch.zeros(n))
-        self.slack = nn.Parameter(torch.zeros(m))
+        self.slack = nn.Parameter(torch.full((m,), FIRST_SLACK))
 
     def forward(self) -> dict[str, Tensor]:
         """P = LL' + eps I,  h = G x0 + positive,  b = A x0."""
