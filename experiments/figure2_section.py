@@ -1,0 +1,122 @@
+"""What the report says of energy scheduling."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from benchmarks.peers.layers import PEERS
+from experiments.cells import fastest_right, is_right, method_rows, name_of, seconds
+from experiments.document import Document
+from experiments.load_data import FloatArray
+from experiments.mnist_network import EXACT
+from experiments.mnist_section import COLOURS
+from experiments.race import ALTDIFF
+from experiments.results import Record
+
+FIELDS = ["x", "q"]
+
+
+def losses(record: Record, layer: str, part: str) -> FloatArray:
+    """(seeds, epochs)"""
+    names = [name for name in record["cells"] if name.startswith(f"train/{layer}/")]
+    return np.array([record["cells"][name][part] for name in sorted(names)])
+
+
+def layers_of(record: Record) -> list[str]:
+    """Those that were trained."""
+    return [
+        layer
+        for layer in COLOURS
+        if f"step/{layer}" in record["cells"] and losses(record, layer, "test").size
+    ]
+
+
+def difference(record: Record, layer: str) -> float:
+    """The largest relative difference of test losses from those of the exact layer, same seed and epoch."""
+    exact, found = losses(record, EXACT, "test"), losses(record, layer, "test")
+    seeds, epochs = min(len(exact), len(found)), min(exact.shape[1], found.shape[1])
+    exact, found = exact[:seeds, :epochs], found[:seeds, :epochs]
+    return float((np.abs(found - exact) / exact).max())
+
+
+def layer_row(record: Record, layer: str) -> list[str]:
+    """Final loss, difference from exact, and what the layer costs an epoch."""
+    test, step = losses(record, layer, "test")[:, -1], record["cells"][f"step/{layer}"]
+    deviation = f" ± {test.std(ddof=1):.2f}" if test.size > 1 else ""
+    time = step["steps"] * (step["layer_forward"] + step["layer_backward"])
+    name = "altdiff, exact" if layer == EXACT else f"Algorithm 1, stopped at {layer}"
+    apart = "-" if layer == EXACT else f"{difference(record, layer):.1%}"
+    return [name, f"{test.mean():.2f}{deviation}", apart, seconds(time)]
+
+
+def draw_losses(axes: Axes, record: Record) -> None:
+    """Means over seeds."""
+    for layer in layers_of(record):
+        values = losses(record, layer, "test").mean(axis=0)
+        name = "exact" if layer == EXACT else f"stopped at {layer}"
+        style = "-" if layer == EXACT else "--"
+        axes.plot(np.arange(1, values.size + 1), values, style, color=COLOURS[layer], label=name)
+    axes.set(xlabel="epoch", ylabel="test loss", yscale="log")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend()
+
+
+def spread_of_seeds(record: Record) -> str:
+    """What chance alone does, to judge differences by."""
+    test = losses(record, EXACT, "test")
+    if len(test) < 2:
+        return "One seed says nothing of chance."
+    last = test[:, -1]
+    return f"Between seeds, the exact layer's final losses differ by {np.ptp(last) / last.mean():.1%}."
+
+
+def peers_sentence(record: Record) -> str:
+    """Ours against cvxpylayers and against the fastest peer, on the same batch of days."""
+    cells = record["cells"]
+    ours = cells.get(f"batch/{ALTDIFF}")
+    if not is_right(ours, FIELDS) or ours is None:
+        return "altdiff has no right answer on this batch."
+    time, parts = ours["total"]["median"], []
+    peer, cvxpy = fastest_right(cells, "batch", PEERS, FIELDS), cells.get("batch/cvxpylayers")
+    if peer is not None:
+        parts.append(
+            f"{peer[1] / time:.0f} times less than {name_of(peer[0])}, the fastest peer that is right"
+        )
+    if cvxpy is not None and "total" in cvxpy:
+        parts.append(f"{cvxpy['total']['median'] / time:.0f} times less than cvxpylayers")
+    return f"altdiff takes {' and '.join(parts)}." if parts else "No peer finished with a right answer."
+
+
+def section(page: Document, record: Record) -> None:
+    """For the report."""
+    facts = record["facts"]
+    page.heading("Section 5.2, figure 2: energy scheduling")
+    page.paragraph(
+        f"{facts['source']}: {facts['train']} days to learn from, {facts['test']} to be judged on; the "
+        "ramp limit "
+        f"r = {facts['ramp']:g} binds on {facts['ramped']:.0%} of the training days. The same network from "
+        "the same start "
+        "is trained through Algorithm 1 stopped at three tolerances, and through the exact layer."
+    )
+    page.table(
+        ["layer", "final test loss", "largest difference from exact", "layer, seconds an epoch"],
+        [layer_row(record, layer) for layer in layers_of(record)],
+    )
+    page.figure(lambda axes: draw_losses(axes, record), 2.8, "Test loss after every epoch, mean over seeds.")
+    page.paragraph(
+        "The difference is the largest over seeds and epochs of |loss - exact loss| / exact loss. "
+        + spread_of_seeds(record)
+    )
+    page.paragraph(
+        f"Forward and backward of {facts['batch']} days: seconds and, in brackets, the largest relative "
+        "error of x and of "
+        "the gradient with respect to the forecast."
+    )
+    labels = [name.removeprefix("batch/") for name in record["cells"] if name.startswith("batch/")]
+    page.table(["method", "a batch"], method_rows(record["cells"], ["batch"], labels, FIELDS))
+    page.paragraph(peers_sentence(record))
+
+
+__all__ = ["section"]

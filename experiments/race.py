@@ -1,0 +1,146 @@
+"""One method on one problem, in a process of its own with a time limit: the cell of a table."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from benchmarks.chain.own_process import alone
+from benchmarks.peers.layers import LIBRARIES
+from benchmarks.peers.layers.base import Layer
+from benchmarks.peers.measure import BURST, LARGEST_BURST, SLOW
+from benchmarks.peers.pool import CellError, Worker
+from benchmarks.peers.problems import Array
+from benchmarks.peers.worker import Session
+from experiments.command import Budget
+from experiments.results import Record, Results, spread
+
+ALTDIFF = "altdiff"
+ALGORITHM = "algorithm1"  # the paper's, with its rho, start and stopping rule
+RESIDUAL = "algorithm1-residual"  # the same, stopped by residuals
+TOLERANCE_OF = {ALGORITHM: 1e-3, RESIDUAL: 1e-6}  # where a label names none
+MOST_CALLS = 100
+
+
+def split_label(label: str) -> tuple[str, float | None]:
+    """A method, and the tolerance behind an @ if there is one."""
+    name, _, tolerance = label.partition("@")
+    return name, float(tolerance) if tolerance else TOLERANCE_OF.get(name)
+
+
+class Contest(Session):
+    """A process that runs one method; a subclass knows the problem, its layers and what is exact."""
+
+    def __init__(self, library: str, threads: int, folder: Path) -> None:
+        super().__init__(library, threads, folder)
+        self.method, self.tolerance = split_label(library)
+
+    @abstractmethod
+    def layer_of(self, folder: Path | None) -> Layer:
+        """The method's layer of the problem in the folder, or of a tiny one."""
+
+    def tiny(self) -> Layer:
+        """Loads what loads lazily."""
+        return self.layer_of(None)
+
+    def real(self) -> Layer:
+        """Of the problem in the folder."""
+        return self.layer_of(self.folder)
+
+    def versions(self) -> str:
+        """Of the packages behind a method."""
+        names = LIBRARIES[self.method].distributions if self.method in LIBRARIES else (ALTDIFF,)
+        return " ".join(f"{name} {version(name)}" for name in names)
+
+    def facts(self) -> Record:
+        """What else is to be known of the last call: rounds, cosines."""
+        found: Record = getattr(self.ready(), "facts", dict)()
+        return found
+
+
+def cosine(found: Array, exact: Array) -> float:
+    """Of the angle between two arrays; 1 where both are zero."""
+    size = float(np.linalg.norm(found) * np.linalg.norm(exact))
+    return (
+        float((found.ravel() @ exact.ravel()) / size) if size else float(not found.any() and not exact.any())
+    )
+
+
+def relative(found: Array, exact: Array) -> float:
+    """The largest error in units of the largest entry."""
+    return float(np.abs(found.ravel() - exact.ravel()).max() / np.abs(exact).max())
+
+
+def timed_calls(worker: Worker, first: tuple[float, float], budget: Budget) -> list[tuple[float, float]]:
+    """Warm calls until the seconds are used up; the first, cold one alone if it was slow."""
+    if sum(first) > max(budget.seconds, SLOW):
+        return [first]
+    times: list[tuple[float, float]] = worker.ask(budget.limit, "burst", 1)
+    while sum(map(sum, times)) < budget.seconds and len(times) < MOST_CALLS:
+        burst = max(1, min(LARGEST_BURST, int(BURST / max(sum(times[-1]), 1e-6))))
+        times += worker.ask(budget.limit, "burst", burst)
+    return times
+
+
+def measure(contest: type[Contest], label: str, folder: Path, budget: Budget) -> Record:
+    """A cell: times, errors, memory; or the reason why there are none."""
+    worker = Worker(label, budget.threads, folder, contest)
+    try:
+        versions = worker.ask(2 * budget.limit, "load")
+        first, memory, errors = worker.ask(budget.limit, "first")
+        facts = worker.ask(budget.limit, "facts")
+        times = timed_calls(worker, first, budget)
+    except CellError as problem:
+        return {"problem": str(problem)}
+    finally:
+        worker.close()
+    return {
+        "versions": versions,
+        "forward": spread(forward for forward, _ in times),
+        "backward": spread(backward for _, backward in times),
+        "total": spread(map(sum, times)),
+        "cold": len(times) == 1 and times[0] == first,
+        "memory": memory,
+        "errors": errors,
+        **facts,
+    }
+
+
+@contextmanager
+def case(threads: int, write: Callable[[Path], None]) -> Iterator[Path]:
+    """A folder with a problem and its exact solution, written by a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="altdiff-experiment-") as name:
+        alone(threads, write, Path(name))
+        yield Path(name)
+
+
+def race(
+    results: Results,
+    row: str,
+    labels: list[str],
+    contest: type[Contest],
+    write: Callable[[Path], None],
+    budget: Budget,
+) -> None:
+    """All methods on one problem; cells that are there already are not measured again."""
+    missing = [label for label in labels if f"{row}/{label}" not in results.cells]
+    if not missing:
+        return
+    progress: tqdm[Any]
+    with (
+        tqdm(total=len(missing) + 1, desc=row, disable=None, leave=False) as progress,
+        case(budget.threads, write) as folder,
+    ):
+        progress.update()
+        for label in missing:
+            progress.set_postfix_str(label)
+            results.put(f"{row}/{label}", measure(contest, label, folder, budget))
+            progress.update()

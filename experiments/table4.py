@@ -1,0 +1,76 @@
+"""Table 4: constrained sparsemax with up to 20000 variables.
+
+python -m experiments.table4 --sizes 3000 5000 [--methods altdiff cvxpylayers] [--quick]
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from experiments.cells import fastest_right, method_rows, theirs
+from experiments.command import budget_of, ended, make_parser, results_of
+from experiments.document import Document
+from experiments.published import TABLE4
+from experiments.race import ALTDIFF, race
+from experiments.results import Record
+from experiments.sparsemax_layers import METHODS, SparsemaxContest, write_case
+
+NAME = "table4"
+SIZES = (3000, 5000, 10000, 20000)
+QUICK = (60, 200)
+FIELDS = ["x", "derivative"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measures what is missing; returns the exit status."""
+    parser = make_parser(NAME, __doc__)
+    parser.add_argument("--sizes", nargs="+", type=int, choices=SIZES, default=list(SIZES))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    given = parser.parse_args(arguments)
+
+    def run() -> None:
+        results, budget = results_of(given, NAME), budget_of(given)
+        for n in QUICK if given.quick else given.sizes:
+            write = partial(write_case, n, given.seed)
+            race(results, str(n), given.methods, SparsemaxContest, write, budget)
+
+    return ended(NAME, run)
+
+
+def verdict(cells: dict[str, Record], rows: list[str]) -> str:
+    """By how much the special case is ahead, at the largest size where there is somebody to compare with."""
+    others = [method for method in METHODS if not method.startswith(ALTDIFF)]
+    for row in reversed(rows):
+        ours, peer = cells.get(f"{row}/{ALTDIFF}"), fastest_right(cells, row, others, FIELDS)
+        if ours is not None and "total" in ours and peer is not None:
+            ratio = peer[1] / ours["total"]["median"]
+            return (
+                f"At n = {row} altdiff's sparsemax takes {ratio:.0f} times less than {peer[0]}, the "
+                "fastest other "
+                "method that is right: it needs O(n) operations and no matrix."
+            )
+    return "No other method finished with a right answer."
+
+
+def section(page: Document, record: Record) -> None:
+    """For the report."""
+    cells = record["cells"]
+    rows = [str(n) for n in (*QUICK, *SIZES) if any(name.startswith(f"{n}/") for name in cells)]
+    page.heading("Table 4: constrained sparsemax")
+    page.paragraph(
+        "min |x - y|^2 with 1'x = 1 and 0 <= x <= u: seconds of forward and backward and, in brackets, the "
+        "largest "
+        "relative error of x and of the derivative. Algorithm 1 makes dx/db as the paper does, one column; "
+        "'of y' is the n x n Jacobian with respect to y, which is what training a network needs."
+    )
+    table = method_rows(cells, rows, METHODS, FIELDS)
+    places = [SIZES.index(int(row)) for row in rows if int(row) in SIZES]
+    if len(places) == len(rows):
+        table += [theirs(who, [numbers[k] for k in places]) for who, numbers in TABLE4.items()]
+    page.table(["method", *(f"n = {row}" for row in rows)], table)
+    page.paragraph(verdict(cells, rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
