@@ -20,7 +20,7 @@ NAMES = {
     "jaxopt": "JAXopt",
     "osqp": "OSQP",
     "proxqp-omp": "ProxQP, omp_parallel",
-    "altdiff-qp": "altdiff, as a sparse QP",
+    "altdiff-qp": "altdiff, sparse QPLayer",
     "algorithm1-y": "Algorithm 1 of y, the paper's stop",
 }
 THEIRS = "published, another machine"

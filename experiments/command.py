@@ -15,7 +15,7 @@ from experiments.results import FOLDER, Results
 class Budget:
     """How long a cell may take."""
 
-    limit: float  # seconds of one forward and backward; twice that for building a layer
+    limit: float  # seconds of one forward and backward, and of building a layer
     seconds: float  # of timed calls
     threads: int = 2
 
@@ -46,7 +46,7 @@ def make_parser(name: str, what: str | None) -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="small sizes, seconds: shows that it works")
     add("--out", type=Path, default=FOLDER, metavar="FOLDER", help="of the JSON; default experiments/results")
     add("--fresh", action="store_true", help="measure again what is there already")
-    add("--limit", type=positive_number, help="seconds for one forward and backward; default 300, quick 60")
+    add("--limit", type=positive_number, help="seconds to build a layer, and for one forward and backward; default 100, quick 60")
     add("--seconds", type=positive_number, help="of timed calls a cell; default 5, quick 0.3")
     add("--threads", type=positive_integer, default=2)
     add("--seed", type=int, default=0)
@@ -55,7 +55,7 @@ def make_parser(name: str, what: str | None) -> argparse.ArgumentParser:
 
 def budget_of(given: argparse.Namespace) -> Budget:
     """From the options."""
-    limit = given.limit or (60.0 if given.quick else 300.0)
+    limit = given.limit or (60.0 if given.quick else 100.0)
     return Budget(limit, given.seconds or (0.3 if given.quick else 5.0), given.threads)
 
 

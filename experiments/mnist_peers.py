@@ -18,7 +18,7 @@ from benchmarks.peers.problems import FIELDS, Array, Problem
 from benchmarks.peers.reference import Reference, solve_reference
 from experiments.digit_images import Digits, Images
 from experiments.mnist_network import EXACT, SMALL, DigitNetwork, Size, Solve, make_layer
-from experiments.mnist_training import BATCH, RATE, State, Training
+from experiments.mnist_training import BATCH, State, Training, adam
 from experiments.race import ALGORITHM, ALTDIFF, Contest, relative
 
 METHODS = (ALTDIFF, ALGORITHM, "qpth", "proxqp", "proxqp-omp", "moreau", "cvxpylayers")
@@ -74,7 +74,7 @@ class DigitStep(Layer):
         self.model = DigitNetwork(self.pixels.shape[-1], parts["size"], self.remembering(solve))
         self.model.load_state_dict(parts["model"])
         self.weights = parts["model"]
-        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=RATE)
+        self.optimiser = adam(self.model)
         self.x, self.loss = torch.zeros(0), torch.zeros(())
 
     def remembering(self, solve: Solve) -> Solve:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import torch
 from altdiff import QuadraticProgram
+from altdiff.torch import QPLayer, sparsemax
 
 from benchmarks.peers.layers.base import Layer, LeafLayer, Tensor, leaf
 from benchmarks.peers.problems import Array, Problem
@@ -18,10 +20,10 @@ from experiments.algorithm1 import Algorithm1
 from experiments.race import ALGORITHM, ALTDIFF, RESIDUAL, Contest, cosine, relative
 from experiments.results import Record
 
-AS_QP = "altdiff-qp"  # the general QP layer on sparse data
+AS_QP = "altdiff-qp"  # altdiff's general layer, on sparse tensors
 OF_Y = "algorithm1-y"  # Algorithm 1 with the Jacobian that a layer needs, n x n
 METHODS = (ALTDIFF, AS_QP, ALGORITHM, OF_Y, "qpth", "cvxpylayers", "osqp", "moreau")
-SETTABLE = (ALGORITHM, "cvxpylayers")
+SETTABLE = (AS_QP, ALGORITHM, "cvxpylayers")
 SCALE = 2.0  # of y and u, in units of 1/n: variables end at zero, between and at their caps in equal measure
 
 
@@ -39,7 +41,8 @@ class Sparsemax(Saved):
 
 def threshold(y: Array, u: Array) -> float:
     """tau with sum(clip(y - tau, 0, u)) = 1: piecewise linear, so a bracket of two kinks has it."""
-    kinks = np.sort(np.concatenate([y, y - u]))
+    full = y - u  # below this threshold an entry is at its cap, above y it is zero
+    kinks = np.sort(np.concatenate([y, full]))
     low, high = 0, kinks.size - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -47,9 +50,8 @@ def threshold(y: Array, u: Array) -> float:
             low = middle
         else:
             high = middle
-    inside = (y - kinks[low] > 0) & (y - kinks[low] <= u) & (y > kinks[low])
-    at_cap = y - kinks[high] >= u
-    free = inside & ~at_cap
+    at_cap = full >= kinks[high]
+    free = (y >= kinks[high]) & (full <= kinks[low])
     return float((y[free].sum() + u[at_cap].sum() - 1.0) / max(int(free.sum()), 1))
 
 
@@ -101,10 +103,34 @@ class AltdiffSparsemax(LeafLayer):
 
     def solve(self) -> Tensor:
         """O(n)."""
-        from altdiff.torch import sparsemax
-
         x: Tensor = sparsemax(self.leaves["y"], upper=self.leaves["u"])
         return x
+
+
+class AltdiffSparseQP(LeafLayer):
+    """altdiff.torch.QPLayer, which knows nothing of simplices."""
+
+    def __init__(self, case: Sparsemax, threads: int, tolerance: float | None) -> None:
+        super().__init__({"y": leaf(case.y), "u": leaf(case.u)}, case.x_bar, threads)
+        fields = program(case).fields()
+        self.P, self.A = (sparse_tensor(fields[name]) for name in ("P", "A"))
+        self.b, self.lb = (torch.from_numpy(fields[name]) for name in ("b", "lb"))
+        chosen = {} if tolerance is None else {"tolerance": tolerance}
+        self.layer = QPLayer(num_threads=threads, **chosen)
+
+    def solve(self) -> Tensor:
+        """q = -2 y."""
+        y, u = self.leaves.values()
+        x: Tensor = self.layer(self.P, -2.0 * y, A=self.A, b=self.b, lb=self.lb, ub=u)
+        return x
+
+
+def sparse_tensor(matrix: sp.csc_matrix) -> Tensor:
+    """From SciPy."""
+    entries = matrix.tocoo()
+    places = torch.from_numpy(np.stack([entries.row, entries.col]).astype(np.int64))
+    values = torch.from_numpy(entries.data)
+    return torch.sparse_coo_tensor(places, values, matrix.shape, check_invariants=True).coalesce()
 
 
 def algorithm1(case: Sparsemax, method: str, tolerance: float) -> Algorithm1:
@@ -122,7 +148,7 @@ def peer(case: Sparsemax, method: str, threads: int, tolerance: float | None) ->
         from benchmarks.peers.layers.qpth_layer import QpthLayer
 
         return QpthLayer(dense_problem(case), threads)
-    make: Callable[..., Any] = layers.LAYERS[ALTDIFF if method == AS_QP else method]
+    make: Callable[..., Any] = layers.LAYERS[method]
     layer: Any = make(program(case), case.x_bar, threads)
     if tolerance is not None:
         layer.arguments = layer.arguments | {"eps": tolerance}
@@ -139,6 +165,8 @@ class SparsemaxContest(Contest):
             return algorithm1(case, self.method, self.tolerance or 1e-3)
         if self.method == ALTDIFF:
             return AltdiffSparsemax(case, self.threads)
+        if self.method == AS_QP:
+            return AltdiffSparseQP(case, self.threads, self.tolerance)
         return peer(case, self.method, self.threads, self.tolerance)
 
     def derivative(self) -> tuple[Array, Array]:

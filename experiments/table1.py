@@ -15,6 +15,7 @@ from experiments.cells import fastest_right, method_rows, theirs
 from experiments.command import budget_of, ended, make_parser, results_of
 from experiments.dense_qp import METHODS, PEERS, DenseContest, Size, write_case
 from experiments.document import Document
+from experiments.growth import from_sizes
 from experiments.published import TABLE1, TABLE1_COSINES
 from experiments.race import ALGORITHM, ALTDIFF, RESIDUAL, race
 from experiments.results import Record
@@ -51,7 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
         for name, size in sizes.items():
             for reading in READINGS:
                 write = partial(write_case, read(size, reading), given.seed)
-                race(results, f"{name}/{reading}", given.methods, DenseContest, write, budget)
+                smaller = [(f"{other}/{reading}", n) for other, (n, _, _) in SIZES.items() if n < size[0]]
+                guess = from_sizes(results.cells, smaller, size[0])
+                race(results, f"{name}/{reading}", given.methods, DenseContest, write, budget, guess)
 
     return ended(NAME, run)
 

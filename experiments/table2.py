@@ -15,6 +15,7 @@ from experiments.cells import cell_text, name_of, theirs, worst
 from experiments.command import budget_of, ended, make_parser, results_of
 from experiments.dense_qp import SETTABLE, DenseContest, write_case
 from experiments.document import Document
+from experiments.growth import from_tolerances
 from experiments.published import TABLE2
 from experiments.race import ALGORITHM, ALTDIFF, race
 from experiments.results import Record
@@ -39,7 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
         results.say(size=size)
         labels = [f"{method}@{tolerance}" for method in given.methods for tolerance in given.tolerances]
         write = partial(write_case, size, given.seed)
-        race(results, ROW, labels, DenseContest, write, budget_of(given))
+        guess = from_tolerances(results.cells, ROW)
+        race(results, ROW, labels, DenseContest, write, budget_of(given), guess, "tolerance")
 
     return ended(NAME, run)
 

@@ -11,6 +11,7 @@ from functools import partial
 from experiments.cells import fastest_right, method_rows, theirs
 from experiments.command import budget_of, ended, make_parser, results_of
 from experiments.document import Document
+from experiments.growth import from_sizes
 from experiments.published import TABLE4
 from experiments.race import ALTDIFF, race
 from experiments.results import Record
@@ -33,7 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
         results, budget = results_of(given, NAME), budget_of(given)
         for n in QUICK if given.quick else given.sizes:
             write = partial(write_case, n, given.seed)
-            race(results, str(n), given.methods, SparsemaxContest, write, budget)
+            guess = from_sizes(results.cells, [(str(size), size) for size in SIZES if size < n], n)
+            race(results, str(n), given.methods, SparsemaxContest, write, budget, guess)
 
     return ended(NAME, run)
 

@@ -11,6 +11,7 @@ from functools import partial
 from experiments.cells import cell_text, name_of, theirs
 from experiments.command import budget_of, ended, make_parser, results_of
 from experiments.document import Document
+from experiments.growth import from_tolerances
 from experiments.published import TABLE5
 from experiments.race import ALTDIFF, race
 from experiments.results import Record
@@ -37,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         labels = [f"{method}@{tolerance}" for method in chosen for tolerance in TOLERANCES]
         if ALTDIFF in given.methods:
             labels.insert(0, ALTDIFF)  # exact, without a tolerance
-        race(results, ROW, labels, SparsemaxContest, partial(write_case, n, given.seed), budget_of(given))
+        write, guess = partial(write_case, n, given.seed), from_tolerances(results.cells, ROW)
+        race(results, ROW, labels, SparsemaxContest, write, budget_of(given), guess, "tolerance")
 
     return ended(NAME, run)
 

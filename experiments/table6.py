@@ -18,6 +18,7 @@ from experiments.algorithm1 import Algorithm1
 from experiments.cells import method_rows, theirs
 from experiments.command import budget_of, ended, make_parser, results_of
 from experiments.document import Document
+from experiments.growth import from_sizes
 from experiments.published import TABLE6
 from experiments.race import ALGORITHM, ALTDIFF, RESIDUAL, Contest, cosine, race, relative
 from experiments.results import Record
@@ -112,7 +113,9 @@ def main(arguments: list[str] | None = None) -> int:
         results, budget = results_of(given, NAME), budget_of(given)
         for size in QUICK if given.quick else SIZES:
             write = partial(write_case, size, given.seed)
-            race(results, name_of_size(size), given.methods, SoftmaxContest, write, budget)
+            smaller = [(name_of_size(other), other[0]) for other in SIZES if other[0] < size[0]]
+            guess = from_sizes(results.cells, smaller, size[0])
+            race(results, name_of_size(size), given.methods, SoftmaxContest, write, budget, guess)
 
     return ended(NAME, run)
 

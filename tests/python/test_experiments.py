@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from altdiff import alternating_differentiation
-from altdiff.torch import QPLayer
+from altdiff.torch import QPLayer, sparsemax
 
 from benchmarks.peers.pool import CellError
 from benchmarks.peers.problems import ALL_OWN, random_problem
@@ -147,6 +147,17 @@ def test_the_reference_of_sparsemax_satisfies_its_conditions() -> None:
         ub=torch.from_numpy(case.u),
     )
     np.testing.assert_allclose(solution.detach().numpy(), case.x, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2, 60, 300, 3000])
+def test_the_reference_of_sparsemax_adds_up_at_every_size(n: int) -> None:
+    for seed in range(5):
+        case = make_case(n, seed)
+        if case.u.sum() < 1.0:
+            continue  # no such x
+        assert case.x.sum() == pytest.approx(1.0, abs=1e-12)
+        found = sparsemax(torch.from_numpy(case.y), upper=torch.from_numpy(case.u)).numpy()
+        np.testing.assert_allclose(found, case.x, rtol=1e-9, atol=1e-14)
 
 
 def test_table6_is_exact(here: list[str], tmp_path: Path) -> None:
