@@ -72,6 +72,8 @@ def cell_text(cell: Record | None, fields: Iterable[str]) -> str:
     error, time = worst(cell, fields), seconds(cell["total"]["median"])
     if cell.get("cold"):
         time += " cold"
+    if "threads" in cell:
+        time += " on one thread"
     return f"{time} ({error:.0e})" if error <= WRONG else f"{time}, wrong (error {error:.2g})"
 
 
@@ -83,6 +85,20 @@ def method_rows(cells: dict[str, Record], rows: list[str], methods: Iterable[str
         if any(cell is not None for cell in found):
             table.append([name_of(method), *(cell_text(cell, fields) for cell in found)])
     return table
+
+
+def fact_row(cells: dict[str, Record], rows: list[str], method: str, fact: str, form: str) -> Row:
+    """Something else that is known of a method."""
+    found = (cells.get(f"{row}/{method}", {}).get(fact) for row in rows)
+    return [f"{fact}, {name_of(method)}", *("-" if value is None else format(value, form) for value in found)]
+
+
+def algorithm_rows(cells: dict[str, Record], rows: list[str]) -> list[Row]:
+    """How far Algorithm 1 went: rounds, and the angle of its gradient to the exact one."""
+    asked = [
+        (m, fact, form) for fact, form in (("rounds", "d"), ("cosine", ".6f")) for m in (ALGORITHM, RESIDUAL)
+    ]
+    return [fact_row(cells, rows, *each) for each in asked]
 
 
 def fastest_right(

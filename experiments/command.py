@@ -46,7 +46,11 @@ def make_parser(name: str, what: str | None) -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="small sizes, seconds: shows that it works")
     add("--out", type=Path, default=FOLDER, metavar="FOLDER", help="of the JSON; default experiments/results")
     add("--fresh", action="store_true", help="measure again what is there already")
-    add("--limit", type=positive_number, help="seconds to build a layer, and for one forward and backward; default 100, quick 60")
+    add(
+        "--limit",
+        type=positive_number,
+        help="seconds to build a layer, and for one forward and backward; default 100, quick 60",
+    )
     add("--seconds", type=positive_number, help="of timed calls a cell; default 5, quick 0.3")
     add("--threads", type=positive_integer, default=2)
     add("--seed", type=int, default=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.cells import seconds
-from experiments.figure1 import ROUNDS, curve
+from experiments.figure1 import curve, rounds_of
 from experiments.figure2_section import difference, layers_of, losses
 from experiments.mnist_network import EXACT
 from experiments.mnist_section import curves
@@ -17,6 +17,8 @@ from experiments.table1 import READINGS as TABLE1_READINGS
 Records = dict[str, Record]
 Claim = tuple[bool, str]  # whether the paper is confirmed, and the sentence
 GOOD = 0.999
+TABLES = ("table1", "table4", "table6")
+PUBLISHED = 0.996  # the smallest cosine of the paper's tables
 COINCIDE = 0.05  # curves that are no farther apart are said to coincide
 RULE = 1e-3  # what somebody who reads the tolerance would expect of the answer
 
@@ -37,19 +39,19 @@ def errors_of(cells: list[Record]) -> list[float]:
 def recursion(records: Records) -> list[Claim]:
     """Does the Jacobian converge to the exact one?"""
     claims = []
-    cosines = [cell["cosine"] for cell in cells_of(records, "table1", RESIDUAL)]
+    cosines = [cell["cosine"] for table in TABLES for cell in cells_of(records, table, RESIDUAL)]
     if cosines:
         holds = min(cosines) >= GOOD
         sentence = (
             f"The recursion {'converges' if holds else 'does not converge'} to the KKT gradient: stopped by "
-            f"residuals below 1e-6, its smallest cosine on table 1 is {min(cosines):.9f}."
+            f"residuals below 1e-6, its smallest cosine in tables 1, 4 and 6 is {min(cosines):.9f}."
         )
         claims.append((holds, sentence))
     if "figure1" in records:
-        errors = curve(records["figure1"], "error")
+        counts, errors = rounds_of(records["figure1"]), curve(records["figure1"], "error")
         sentence = (
-            f"Figure 1: the error of dx/db goes from {errors[0]:.1e} after {ROUNDS[0]} round to "
-            f"{errors[-1]:.1e} after {ROUNDS[-1]}."
+            f"Figure 1: the error of dx/db goes from {errors[0]:.1e} after {counts[0]} round to "
+            f"{errors[-1]:.1e} after {counts[-1]}."
         )
         claims.append((errors[-1] < errors[0], sentence))
     return claims
@@ -60,6 +62,8 @@ def trainings(records: Records) -> list[Claim]:
     if "figure2" not in records:
         return []
     record = records["figure2"]
+    if len(layers_of(record)) < 2:
+        return []
     apart = {layer: difference(record, layer) for layer in layers_of(record) if layer != EXACT}
     text = ", ".join(f"{value:.1%} at {layer}" for layer, value in apart.items())
     holds = max(apart.values(), default=0.0) <= COINCIDE
@@ -95,6 +99,20 @@ def stopping_rule(records: Records) -> list[Claim]:
     return claims
 
 
+def early_cosines(records: Records) -> list[Claim]:
+    """The paper reports cosines of 0.996 to 0.999 at its own stopping rule."""
+    least = {
+        table: min(cell["cosine"] for cell in found)
+        for table in TABLES
+        if (found := cells_of(records, table, ALGORITHM))
+    }
+    if not least:
+        return []
+    text = ", ".join(f"{value:.4f} on {table}" for table, value in least.items())
+    sentence = f"The paper's cosines, {PUBLISHED} and more at its stop: our smallest are {text}."
+    return [(min(least.values()) >= PUBLISHED, sentence)]
+
+
 def optnet(records: Records) -> list[Claim]:
     """The paper has OptNet slower than Alt-Diff at every size; what the qpth of today does."""
     cells = records.get("table1", {"cells": {}})["cells"]
@@ -116,7 +134,11 @@ def optnet(records: Records) -> list[Claim]:
 
 def claims_of(records: Records) -> list[Claim]:
     """All that the saved cells can judge."""
-    return [part for judge in (recursion, trainings, stopping_rule, optnet) for part in judge(records)]
+    return [
+        part
+        for judge in (recursion, trainings, stopping_rule, early_cosines, optnet)
+        for part in judge(records)
+    ]
 
 
 def confirmed(records: Records) -> list[str]:
@@ -141,8 +163,8 @@ def effect_on_training(records: Records) -> list[str]:
         last = {layer: float(losses(record, layer, "test")[:, -1].mean()) for layer in layers_of(record)}
         text = ", ".join(f"{value:.2f} ({layer})" for layer, value in last.items())
         sentences.append(f"Training, energy: final test losses by layer are {text}.")
-    if "mnist" in records:
-        found = curves(records["mnist"])
+    found = curves(records["mnist"]) if "mnist" in records else {}
+    if found:
         epochs = min(len(history) for seeds in found.values() for history in seeds.values())
         means = {
             layer: 100.0 * float(np.mean([history[epochs - 1]["accuracy"] for history in seeds.values()]))

@@ -73,24 +73,31 @@ def main(arguments: list[str] | None = None) -> int:
     return ended(NAME, run)
 
 
+def rounds_of(record: Record) -> list[int]:
+    """Those that were measured."""
+    return [k for k in ROUNDS if f"{CELL}/{k}" in record["cells"]]
+
+
 def curve(record: Record, what: str) -> list[float]:
-    """One number for each of the rounds."""
-    return [float(record["cells"][f"{CELL}/{k}"][what]) for k in ROUNDS]
+    """One number for each of them."""
+    return [float(record["cells"][f"{CELL}/{k}"][what]) for k in rounds_of(record)]
 
 
 def draw_cosine(axes: Axes, record: Record) -> None:
     """1 - cosine and the relative errors, on a logarithmic scale: near 1 nothing else can be seen."""
     gap = np.maximum(1.0 - np.array(curve(record, "cosine")), 1e-16)
-    axes.plot(ROUNDS, gap, color=BLUE, label="1 - cosine to the exact Jacobian")
-    axes.plot(ROUNDS, curve(record, "error"), color=ORANGE, label="relative error of dx/db")
-    axes.plot(ROUNDS, curve(record, "x_error"), color=ORANGE, linestyle="--", label="relative error of x")
+    axes.plot(rounds_of(record), gap, color=BLUE, label="1 - cosine to the exact Jacobian")
+    axes.plot(rounds_of(record), curve(record, "error"), color=ORANGE, label="relative error of dx/db")
+    axes.plot(
+        rounds_of(record), curve(record, "x_error"), color=ORANGE, linestyle="--", label="relative error of x"
+    )
     axes.set(xlabel="rounds", yscale="log")
     axes.legend()
 
 
 def draw_norm(axes: Axes, record: Record) -> None:
     """The paper's left panel."""
-    axes.plot(ROUNDS, curve(record, "norm"), color=BLUE, label="norm of dx/db after k rounds")
+    axes.plot(rounds_of(record), curve(record, "norm"), color=BLUE, label="norm of dx/db after k rounds")
     axes.axhline(record["facts"]["exact_norm"], color=ORANGE, linestyle=":", label="exact")
     axes.set(xlabel="rounds")
     axes.legend()
@@ -100,14 +107,15 @@ def section(page: Document, record: Record) -> None:
     """For the report."""
     n, m, p = record["facts"]["size"]
     cosines, errors = curve(record, "cosine"), curve(record, "error")
-    reached = next((k for k, value in zip(ROUNDS, cosines, strict=True) if value >= GOOD), None)
+    last = rounds_of(record)[-1]
+    reached = next((k for k, value in zip(rounds_of(record), cosines, strict=True) if value >= GOOD), None)
     page.heading("Figure 1: convergence of the Jacobian")
     page.paragraph(
         f"Algorithm 1 on {n} variables, {m} inequalities and {p} equalities, rho = {RHO:g}. The Jacobian "
         "converges, as "
         f"the paper says: its cosine passes {GOOD} "
-        + (f"after {reached} rounds" if reached else f"in none of {ROUNDS[-1]} rounds")
-        + f" and is {cosines[-1]:.9f} after {ROUNDS[-1]}, where the relative error is {errors[-1]:.1e}."
+        + (f"after {reached} rounds" if reached else f"in none of {last} rounds")
+        + f" and is {cosines[-1]:.9f} after {last}, where the relative error is {errors[-1]:.1e}."
     )
     page.paragraph(
         "A cosine says little: 0.999 allows an error of 4.5 % of the gradient at right angles to it, and "

@@ -17,7 +17,7 @@ import torch
 from experiments.command import budget_of, ended, make_parser, positive_integer, results_of
 from experiments.digit_images import Digits, load_digits, small_digits
 from experiments.mnist_network import EXACT, PAPER, SMALL
-from experiments.mnist_peers import METHODS, DigitContest, write_case
+from experiments.mnist_peers import BATCHES, METHODS, DigitContest, write_case
 from experiments.mnist_section import section
 from experiments.mnist_training import BATCH, State, Training, time_steps, train
 from experiments.race import race
@@ -55,7 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
             size=size,
             steps=-(-len(digits.train) // BATCH),
         )
-        few = Digits(digits.train.first(BATCH), digits.test.first(1), digits.source)  # travels to a process
+        some = digits.train.first(BATCHES * BATCH)
+        few = Digits(some, digits.test.first(1), digits.source)  # travels to a process
         race(results, "step", given.methods, DigitContest, partial(write_case, size, few, given.seed), budget)
         exact = Training(EXACT, given.seed, size, digits)
         count = 5 if given.quick else TIMED_STEPS

@@ -23,6 +23,7 @@ from experiments.race import ALGORITHM, ALTDIFF, Contest, relative
 
 METHODS = (ALTDIFF, ALGORITHM, "qpth", "proxqp", "proxqp-omp", "moreau", "cvxpylayers")
 STEP = "step.pt"
+BATCHES = 100  # of an epoch, at most; a race makes no more calls
 
 
 def problem_of(model: DigitNetwork, pixels: Tensor, x_bar: Array) -> Problem:
@@ -66,14 +67,17 @@ def peer_layer(method: str, problem: Problem, threads: int) -> Solve:
 
 
 class DigitStep(Layer):
-    """Forward: pictures to loss. Backward: gradients and Adam. The same weights for everyone."""
+    """Forward: pictures to loss. Backward: gradients and Adam. The same weights and batches for everyone.
+
+    Call after call is step after step of an epoch, as far as a method gets in its time.
+    """
 
     def __init__(self, parts: dict[str, Any], solve: Solve, threads: int) -> None:
         torch.set_num_threads(threads)
-        self.pixels, self.labels = parts["pixels"], parts["labels"]
-        self.model = DigitNetwork(self.pixels.shape[-1], parts["size"], self.remembering(solve))
+        self.pixels, self.labels = (torch.split(parts[name], BATCH) for name in ("pixels", "labels"))
+        self.turn = 0
+        self.model = DigitNetwork(parts["pixels"].shape[-1], parts["size"], self.remembering(solve))
         self.model.load_state_dict(parts["model"])
-        self.weights = parts["model"]
         self.optimiser = adam(self.model)
         self.x, self.loss = torch.zeros(0), torch.zeros(())
 
@@ -90,7 +94,7 @@ class DigitStep(Layer):
     def forward(self) -> None:
         """Network, layer, loss."""
         self.optimiser.zero_grad()
-        self.loss = nll_loss(self.model(self.pixels), self.labels)
+        self.loss = nll_loss(self.model(self.pixels[self.turn]), self.labels[self.turn])
 
     def backward(self) -> None:
         """All the way, and a step."""
@@ -98,8 +102,8 @@ class DigitStep(Layer):
         self.optimiser.step()
 
     def reset(self) -> None:
-        """Back to the weights that were given: every call solves the same problem."""
-        self.model.load_state_dict(self.weights)
+        """On to the next batch, with the weights that the step before has left."""
+        self.turn = (self.turn + 1) % len(self.pixels)
 
     def solution(self) -> Array:
         """x of the layer."""
@@ -123,10 +127,10 @@ def tiny_parts() -> dict[str, Any]:
 
 
 def write_case(size: Size, digits: Digits, seed: int, folder: Path) -> None:
-    """The first batch, untrained weights, and the exact solution of what the layer sees."""
+    """Some batches, untrained weights, and the exact solution of what the layer sees first."""
     state = State.start(Training(EXACT, seed, size, digits))
-    batch = digits.train.first(BATCH)
-    parts = {"pixels": batch.pixels, "labels": batch.labels, "size": size, "model": state.model.state_dict()}
+    some, batch = digits.train.first(BATCHES * BATCH), digits.train.first(BATCH)
+    parts = {"pixels": some.pixels, "labels": some.labels, "size": size, "model": state.model.state_dict()}
     torch.save(parts, folder / STEP)
     problem = problem_of(state.model, batch.pixels, np.zeros((len(batch), size[0])))
     problem.save(folder)
@@ -146,7 +150,8 @@ class DigitContest(Contest):
             return DigitStep(parts, make_layer(str(self.tolerance)), self.threads)
         model = DigitNetwork(parts["pixels"].shape[-1], size, make_layer(EXACT))
         model.load_state_dict(parts["model"])
-        problem = problem_of(model, parts["pixels"], np.zeros((len(parts["labels"]), size[0])))
+        pixels = parts["pixels"][:BATCH]
+        problem = problem_of(model, pixels, np.zeros((len(pixels), size[0])))
         return DigitStep(parts, peer_layer(self.method, problem, self.threads), self.threads)
 
     def errors(self, layer: Layer) -> dict[str, float]:

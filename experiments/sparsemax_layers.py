@@ -22,7 +22,7 @@ from experiments.results import Record
 
 AS_QP = "altdiff-qp"  # altdiff's general layer, on sparse tensors
 OF_Y = "algorithm1-y"  # Algorithm 1 with the Jacobian that a layer needs, n x n
-METHODS = (ALTDIFF, AS_QP, ALGORITHM, OF_Y, "qpth", "cvxpylayers", "osqp", "moreau")
+METHODS = (ALTDIFF, AS_QP, ALGORITHM, RESIDUAL, OF_Y, "qpth", "cvxpylayers", "osqp", "moreau")
 SETTABLE = (AS_QP, ALGORITHM, "cvxpylayers")
 SCALE = 2.0  # of y and u, in units of 1/n: variables end at zero, between and at their caps in equal measure
 
@@ -115,7 +115,7 @@ class AltdiffSparseQP(LeafLayer):
         fields = program(case).fields()
         self.P, self.A = (sparse_tensor(fields[name]) for name in ("P", "A"))
         self.b, self.lb = (torch.from_numpy(fields[name]) for name in ("b", "lb"))
-        chosen = {} if tolerance is None else {"tolerance": tolerance}
+        chosen: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
         self.layer = QPLayer(num_threads=threads, **chosen)
 
     def solve(self) -> Tensor:
@@ -134,7 +134,9 @@ def sparse_tensor(matrix: sp.csc_matrix) -> Tensor:
 
 
 def algorithm1(case: Sparsemax, method: str, tolerance: float) -> Algorithm1:
-    """With respect to b, as the paper has it, or to q = -2 y."""
+    """With respect to b, as the paper has it, or to q = -2 y; residuals in the unit of the data."""
+    if method == RESIDUAL:
+        tolerance *= SCALE / case.y.size
     data: dict[str, Any] = program(case).fields()
     wrt = "q" if method == OF_Y else "b"
     return Algorithm1(data, case.x_bar, wrt, ALGORITHM if method == OF_Y else method, tolerance)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from experiments.cells import fastest_right, method_rows, theirs
+from experiments.cells import algorithm_rows, fastest_right, method_rows, theirs
 from experiments.command import budget_of, ended, make_parser, results_of
 from experiments.dense_qp import METHODS, PEERS, DenseContest, Size, write_case
 from experiments.document import Document
 from experiments.growth import from_sizes
 from experiments.published import TABLE1, TABLE1_COSINES
-from experiments.race import ALGORITHM, ALTDIFF, RESIDUAL, race
+from experiments.race import ALGORITHM, ALTDIFF, race
 from experiments.results import Record
 
 NAME = "table1"
@@ -65,12 +65,6 @@ def measured(record: Record) -> dict[str, Size]:
     return {name: size for name, size in (SIZES | QUICK).items() if name in there}
 
 
-def cosine_row(cells: dict[str, Record], rows: list[str], method: str, name: str) -> list[str]:
-    """How far a gradient points in the right direction."""
-    found = (cells.get(f"{row}/{method}", {}).get("cosine") for row in rows)
-    return [name, *("-" if value is None else f"{value:.6f}" for value in found)]
-
-
 def add_reading(page: Document, record: Record, reading: str) -> None:
     """One reading of the sizes."""
     cells, sizes = record["cells"], measured(record)
@@ -79,10 +73,7 @@ def add_reading(page: Document, record: Record, reading: str) -> None:
     who = "The caption's reading" if reading == "caption" else "The reading of the authors' code"
     page.paragraph(f"{who}; columns are variables/inequalities/equalities:")
     table = method_rows(cells, rows, METHODS, FIELDS)
-    table += [
-        cosine_row(cells, rows, ALGORITHM, "cosine, Algorithm 1, the paper's stop"),
-        cosine_row(cells, rows, RESIDUAL, "cosine, Algorithm 1, residuals below 1e-6"),
-    ]
+    table += algorithm_rows(cells, rows)
     places = [list(SIZES).index(name) for name in sizes if name in SIZES]
     if len(places) == len(sizes):
         table += [theirs(who, [numbers[k] for k in places]) for who, numbers in TABLE1.items()]

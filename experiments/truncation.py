@@ -127,7 +127,9 @@ def grid(record: Record, problem: str) -> list[list[str]]:
     """Forward tolerance down, Algorithm 1 and the gradient tolerances across."""
 
     def text(label: str) -> str:
-        cell = record["cells"][f"{problem}/{label}"]
+        cell = record["cells"].get(f"{problem}/{label}")
+        if cell is None:
+            return "not run"
         return f"{seconds(1e3 * cell['total']['median'])} ({float(cell['gradient_error']):.0e})"
 
     rows = [
@@ -167,6 +169,8 @@ def draw(axes: Axes, record: Record, problem: str) -> None:
 def verdict(record: Record, problem: str) -> str:
     """Whether any truncated cell is faster than the exact default, and what it gets wrong."""
     cells = record["cells"]
+    if f"{problem}/altdiff" not in cells:
+        return ""
     exact = cells[f"{problem}/altdiff"]["total"]["median"]
     faster = {
         label: cell
