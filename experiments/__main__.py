@@ -9,6 +9,7 @@ After --minutes no further part is started, and what is left is named.
 from __future__ import annotations
 
 import argparse
+import math
 import subprocess
 import sys
 import time
@@ -69,16 +70,21 @@ def title(chosen: Part) -> str:
     return " ".join([chosen.name, *chosen.options])
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Runs what is missing; the exit status says whether every part ended well and none is left."""
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """The options."""
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("python -m experiments", description=__doc__, formatter_class=layout)
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that it works")
     parser.add_argument("--out", type=Path, default=FOLDER, metavar="FOLDER", help="of the JSON")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with MNIST and PJM")
-    parser.add_argument("--minutes", type=positive_number, default=float("inf"), help="when to start no more")
+    parser.add_argument("--minutes", type=positive_number, default=math.inf, help="when to start no more")
     parser.add_argument("--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS))
-    given = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs what is missing; the exit status says whether every part ended well and none is left."""
+    given = parse(arguments)
     parts = [each for each in (QUICK if given.quick else FULL) if each.name in given.only]
     start, failed, left = time.monotonic(), [], []
     for number, each in enumerate(parts, 1):
