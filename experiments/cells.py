@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from experiments.published import Figure
 from experiments.race import ALGORITHM, ALTDIFF, RESIDUAL
 from experiments.results import Record
 
@@ -35,9 +36,13 @@ def name_of(method: str) -> str:
     return NAMES.get(method, method)
 
 
-def theirs(who: str, numbers: Iterable[float | None]) -> Row:
+def theirs(who: str, figures: Iterable[Figure]) -> Row:
     """A row of the authors' own figures, said to be theirs."""
-    return [f"{who} ({THEIRS})", *("cannot" if number is None else f"{number:g}" for number in numbers)]
+    texts = (
+        "cannot" if figure is None else figure if isinstance(figure, str) else f"{figure:g}"
+        for figure in figures
+    )
+    return [f"{who} ({THEIRS})", *texts]
 
 
 def seconds(value: float) -> str:

@@ -12,7 +12,7 @@ from experiments.cells import algorithm_rows, fastest_right, method_rows, name_o
 from experiments.command import budget_of, ended, make_parser, results_of
 from experiments.document import Document
 from experiments.growth import from_sizes
-from experiments.published import TABLE4
+from experiments.published import TABLE4, TABLE4_COSINES
 from experiments.race import ALTDIFF, race
 from experiments.results import Record
 from experiments.sparsemax_layers import AS_QP, METHODS, SparsemaxContest, write_case
@@ -77,6 +77,7 @@ def section(page: Document, record: Record) -> None:
     places = [SIZES.index(int(row)) for row in rows if int(row) in SIZES]
     if len(places) == len(rows):
         table += [theirs(who, [numbers[k] for k in places]) for who, numbers in TABLE4.items()]
+        table.append(theirs("cosine, Alt-Diff", [TABLE4_COSINES] * len(rows)))
     page.table(["method", *(f"n = {row}" for row in rows)], table)
     page.paragraph(verdict(cells, rows))
 

@@ -15,11 +15,11 @@ from altdiff import Entropy
 
 from benchmarks.peers.layers.base import Layer, LeafLayer, Tensor, leaf
 from experiments.algorithm1 import Algorithm1
-from experiments.cells import THEIRS, algorithm_rows, method_rows, theirs
+from experiments.cells import algorithm_rows, method_rows, theirs
 from experiments.command import budget_of, ended, make_parser, results_of
 from experiments.document import Document
 from experiments.growth import from_sizes
-from experiments.published import COSINES, TABLE6
+from experiments.published import TABLE6, TABLE6_COSINES
 from experiments.race import ALGORITHM, ALTDIFF, RESIDUAL, Contest, cosine, race, relative
 from experiments.results import Record
 from experiments.softmax_reference import Softmax, make_case
@@ -137,7 +137,7 @@ def section(page: Document, record: Record) -> None:
     if not record["quick"]:
         places = [SIZES.index(size) for size in sizes]
         table += [theirs(who, [numbers[k] for k in places]) for who, numbers in TABLE6.items()]
-        table.append([f"cosine, Alt-Diff ({THEIRS})", *[COSINES] * len(rows)])
+        table.append(theirs("cosine, Alt-Diff", [TABLE6_COSINES] * len(rows)))
     page.table(["method", *rows], table)
     page.paragraph("A round of Algorithm 1 is a Newton solve of its own here.")
 
