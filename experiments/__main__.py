@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.peers.pool import stop
 from experiments.command import positive_number
 from experiments.report import SECTIONS
 from experiments.results import FOLDER
@@ -104,4 +106,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, stop)  # the part that runs ends too
     sys.exit(main())

@@ -123,7 +123,9 @@ def section(page: Document, record: Record) -> None:
         ["layer", "final test loss", "mean difference", "largest", "layer, seconds an epoch"],
         [layer_row(record, layer) for layer in layers_of(record)],
     )
-    page.figure(lambda axes: draw_losses(axes, record), 2.8, "Test loss after every epoch, mean over seeds.")
+    if layers_of(record):
+        caption = "Test loss after every epoch, mean over seeds."
+        page.figure(lambda axes: draw_losses(axes, record), 2.8, caption)
     page.paragraph(
         "The difference is |loss - exact loss| / exact loss, same seed and epoch: its mean over all of them, "
         "and where it is largest. " + chance_sentence(record)

@@ -137,9 +137,10 @@ def section(page: Document, record: Record) -> None:
             *(published_rows() if facts["source"].startswith("MNIST") else []),
         ],
     )
-    page.figure(
-        lambda axes: draw_accuracy(axes, found), 2.8, "Test accuracy after every epoch, mean over seeds."
-    )
+    if found:
+        page.figure(
+            lambda axes: draw_accuracy(axes, found), 2.8, "Test accuracy after every epoch, mean over seeds."
+        )
     page.paragraph(accuracy_sentence(record, found))
     page.paragraph("One training step, network and Adam included: seconds and the error of the layer's x.")
     page.table(["method", "a step"], method_rows(record["cells"], ["step"], METHODS, FIELDS))

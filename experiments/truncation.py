@@ -213,6 +213,8 @@ def section(page: Document, record: Record) -> None:
         "does not depend on that is the error in brackets."
     )
     for problem in PROBLEMS:
+        if not any(name.startswith(f"{problem}/") for name in record["cells"]):
+            continue  # not run yet
         page.paragraph(f"The layer of {problem}:")
         header = ["forward tolerance", "Algorithm 1", *(f"gradient {g:.0e}" for g in GRADIENT_TOLERANCES)]
         page.table(header, grid(record, problem))

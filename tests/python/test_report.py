@@ -63,6 +63,20 @@ def test_a_number_that_changes_in_the_json_changes_on_the_page(tmp_path: Path) -
     assert "Not run yet: python -m experiments.table2" in text
 
 
+@pytest.mark.parametrize("kept", [0, 1, 3])
+def test_a_run_that_was_interrupted_has_a_page_too(kept: int, tmp_path: Path) -> None:
+    """The first cells of each experiment alone, and one experiment as a whole."""
+    for path in FOLDER.glob("*.json"):
+        record = load(path)
+        count = len(record["cells"]) if path.stem == "table6" else kept
+        record["cells"] = dict(list(record["cells"].items())[:count])
+        (tmp_path / path.name).write_text(json.dumps(record), encoding="utf-8")
+    html = tmp_path / "page.html"
+    pages = ["--html", str(html), "--markdown", str(tmp_path / "page.md")]
+    assert report.main(["--results", str(tmp_path), *pages]) == 0
+    assert "Table 6" in html.read_text(encoding="utf-8")
+
+
 def test_results_of_quick_runs_are_said_to_be_such(pages: tuple[Path, Path]) -> None:
     quick = [path.stem for path in FOLDER.glob("*.json") if load(path)["quick"]]
     text = pages[1].read_text(encoding="utf-8")
