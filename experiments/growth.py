@@ -15,17 +15,25 @@ UNFINISHED = "did not finish"
 
 
 def unfinished(cell: Record | None) -> bool:
-    """Whether a method ran into its limit, or was predicted to."""
-    return cell is not None and str(cell.get("problem", "")).startswith(UNFINISHED)
+    """Whether a method ran into its limit of time or of memory, or was predicted to."""
+    problem = "" if cell is None else str(cell.get("problem", ""))
+    return problem.startswith(UNFINISHED) or "MemoryError" in problem
 
 
-def needed(cell: Record) -> float:
-    """The longest that had to be waited for: building the layer, or its first call."""
-    return max(float(cell["building"]), float(cell["first"]))
+def continued(known: list[tuple[int, float]], n: int, power: float) -> float:
+    """Seconds at n, from (size, seconds): as the last two grew, or by the power where there is one alone."""
+    size, seconds = known[-1]
+    if len(known) > 1:
+        earlier, less = known[-2]
+        power = max(SLOWEST, math.log(seconds / less) / math.log(size / earlier))
+    return float(seconds * (n / size) ** power)
 
 
 def from_sizes(cells: Cells, before: list[tuple[str, int]], n: int) -> Guess:
-    """By the rows of smaller sizes (row, n), the largest last: as they grew, or else like n^3."""
+    """By the rows of smaller sizes (row, n), the largest last: the longer of building a layer and calling it.
+
+    Building is mostly imports and compilers, which hardly grow: it is taken to be linear until two sizes say more.
+    """
 
     def guess(label: str) -> float | None:
         known = []
@@ -34,15 +42,12 @@ def from_sizes(cells: Cells, before: list[tuple[str, int]], n: int) -> Guess:
             if unfinished(cell):
                 return math.inf
             if cell is not None and "first" in cell:
-                known.append((size, needed(cell)))
+                known.append((size, float(cell["building"]), float(cell["first"])))
         if not known:
             return None
-        size, seconds = known[-1]
-        power = CUBIC
-        if len(known) > 1:
-            earlier, less = known[-2]
-            power = max(SLOWEST, math.log(seconds / less) / math.log(size / earlier))
-        return float(seconds * (n / size) ** power)
+        building = continued([(size, seconds) for size, seconds, _ in known], n, SLOWEST)
+        calling = continued([(size, seconds) for size, _, seconds in known], n, CUBIC)
+        return max(building, calling)
 
     return guess
 

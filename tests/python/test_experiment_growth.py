@@ -15,12 +15,12 @@ import experiments.__main__ as driver
 from experiments import race, table1
 from experiments.command import Budget
 from experiments.dense_qp import DenseContest
-from experiments.growth import from_sizes, from_tolerances, is_missing, needed
+from experiments.growth import from_sizes, from_tolerances, is_missing
 from experiments.report import SECTIONS
 from experiments.results import FOLDER, Results
 
 
-def took(seconds: float, building: float = 0.0) -> dict[str, Any]:
+def took(seconds: float, building: float = 1e-3) -> dict[str, Any]:
     return {"first": seconds, "building": building, "total": {"median": seconds}}
 
 
@@ -40,19 +40,23 @@ def test_two_sizes_are_continued_as_they_grew_and_at_least_linearly() -> None:
     assert guess("y") == pytest.approx(2.0)
 
 
-def test_building_a_layer_counts_as_much_as_calling_it() -> None:
-    assert needed(took(1.0, building=7.0)) == 7.0
+def test_building_a_layer_counts_too_and_grows_less() -> None:
+    first = {"a/x": took(1.0, building=9.0)}
+    assert from_sizes(first, [("a", 10)], 20)("x") == pytest.approx(18.0)
+    second = first | {"b/x": took(8.0, building=72.0)}
+    assert from_sizes(second, [("a", 10), ("b", 20)], 40)("x") == pytest.approx(576.0)
 
 
 def test_who_did_not_finish_is_not_started_at_a_larger_size_or_a_tighter_tolerance() -> None:
-    assert from_sizes({"a/x": LATE}, [("a", 10)], 20)("x") == math.inf
+    for problem in (LATE, {"problem": "failed: MemoryError: Unable to allocate"}):
+        assert from_sizes({"a/x": problem}, [("a", 10)], 20)("x") == math.inf
     by_tolerance = from_tolerances({"row/x@1e-1": LATE, "row/y@1e-1": took(1.0)}, "row")
     assert by_tolerance("x@1e-2") == math.inf
     assert by_tolerance("y@1e-2") is None
 
 
-def test_a_failure_is_no_prediction() -> None:
-    assert from_sizes({"a/x": {"problem": "failed: MemoryError"}}, [("a", 10)], 20)("x") is None
+def test_another_failure_is_no_prediction() -> None:
+    assert from_sizes({"a/x": {"problem": "failed: RuntimeError"}}, [("a", 10)], 20)("x") is None
 
 
 def test_a_predicted_cell_is_measured_once_the_limit_allows_it() -> None:
