@@ -9,7 +9,7 @@ from experiments.results import Record
 
 Cells = dict[str, Record]
 Guess = Callable[[str], float | None]  # of a method's label: seconds, infinite where it is hopeless
-CUBIC = 3.0  # factorisations of dense matrices; used where one size alone is known
+CUBIC = 3.0  # factorisations of dense matrices; a call where one size alone is known
 SLOWEST = 1.0  # an exponent below it comes from overhead, which does not last
 UNFINISHED = "did not finish"
 
@@ -32,7 +32,7 @@ def continued(known: list[tuple[int, float]], n: int, power: float) -> float:
 def from_sizes(cells: Cells, before: list[tuple[str, int]], n: int) -> Guess:
     """By the rows of smaller sizes (row, n), the largest last: the longer of building a layer and calling it.
 
-    Building is mostly imports and compilers, which hardly grow: it is taken to be linear until two sizes say more.
+    Building is mostly imports and compilers, which hardly grow: taken to be linear until two sizes say more.
     """
 
     def guess(label: str) -> float | None:
