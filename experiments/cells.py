@@ -68,13 +68,14 @@ def is_right(cell: Record | None, fields: Iterable[str]) -> bool:
     return cell is not None and "total" in cell and worst(cell, fields) <= WRONG
 
 
-def cell_text(cell: Record | None, fields: Iterable[str]) -> str:
+def cell_text(cell: Record | None, fields: Iterable[str], quartiles: bool = False) -> str:
     """Seconds and error; or what went wrong. Cold: the first call alone, because it was slow."""
     if cell is None:
         return "not run"
     if "problem" in cell:
         return str(cell["problem"])
-    error, time = worst(cell, fields), seconds(cell["total"]["median"])
+    error, total = worst(cell, fields), cell["total"]
+    time = with_quartiles(total) if quartiles else seconds(total["median"])
     if cell.get("cold"):
         time += " cold"
     if "threads" in cell:
@@ -82,13 +83,15 @@ def cell_text(cell: Record | None, fields: Iterable[str]) -> str:
     return f"{time} ({error:.0e})" if error <= WRONG else f"{time}, wrong (error {error:.2g})"
 
 
-def method_rows(cells: dict[str, Record], rows: list[str], methods: Iterable[str], fields: Row) -> list[Row]:
+def method_rows(
+    cells: dict[str, Record], rows: list[str], methods: Iterable[str], fields: Row, quartiles: bool = False
+) -> list[Row]:
     """A line a method, a column a problem; methods that were run nowhere are left out."""
     table = []
     for method in methods:
         found = [cells.get(f"{row}/{method}") for row in rows]
         if any(cell is not None for cell in found):
-            table.append([name_of(method), *(cell_text(cell, fields) for cell in found)])
+            table.append([name_of(method), *(cell_text(cell, fields, quartiles) for cell in found)])
     return table
 
 

@@ -142,6 +142,8 @@ def section(page: Document, record: Record) -> None:
             lambda axes: draw_accuracy(axes, found), 2.8, "Test accuracy after every epoch, mean over seeds."
         )
     page.paragraph(accuracy_sentence(record, found))
-    page.paragraph("One training step, network and Adam included: seconds and the error of the layer's x.")
-    page.table(["method", "a step"], method_rows(record["cells"], ["step"], METHODS, FIELDS))
+    page.paragraph(
+        "One training step, network and Adam included: seconds with quartiles, and the error of x."
+    )
+    page.table(["method", "a step"], method_rows(record["cells"], ["step"], METHODS, FIELDS, quartiles=True))
     page.paragraph(step_sentence(record))
