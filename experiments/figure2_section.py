@@ -131,8 +131,8 @@ def section(page: Document, record: Record) -> None:
         "and where it is largest. " + chance_sentence(record)
     )
     page.paragraph(
-        f"Forward and backward of {facts['batch']} days: seconds with quartiles and, in brackets, the largest "
-        "relative error of x and of the gradient with respect to the forecast."
+        f"Forward and backward of {facts['batch']} days: seconds with quartiles and, in brackets, the "
+        "largest relative error of x and of the gradient with respect to the forecast."
     )
     labels = [name.removeprefix("batch/") for name in record["cells"] if name.startswith("batch/")]
     page.table(["method", "a batch"], method_rows(record["cells"], ["batch"], labels, FIELDS, quartiles=True))
