@@ -28,6 +28,12 @@ LEAD = (
     "beside other libraries in the same run, accuracy next to time. Who did not finish in time is said not "
     "to have; so is, as a prediction and without being started, who took too long at the size before."
 )
+REPEAT = (
+    "make experiments measures all of it and goes on where it was interrupted; ARGS='--data FOLDER' names a "
+    "folder with MNIST's files and PJM's load, without which it takes scikit-learn's digits and a generator "
+    "of loads. One alone: python -m experiments.table1 --sizes tiny small. make report makes this page from "
+    "the saved results."
+)
 Section = Callable[[Document, Record], None]
 SECTIONS: dict[str, Section] = {
     table1.NAME: table1.section,
@@ -105,6 +111,8 @@ def write_sections(page: Document, records: dict[str, Record]) -> None:
             page.paragraph(f"Not run yet: python -m experiments.{name}")
     for sentence in effect_on_training(records):
         page.paragraph(sentence)
+    page.heading("Do it again")
+    page.paragraph(REPEAT)
     page.heading("What it ran on")
     page.facts(
         [*machine_facts(records), *library_facts(records), *seed_facts(records), ("published", MACHINE)]
