@@ -62,6 +62,16 @@ def draw_accuracy(axes: Axes, found: Curves) -> None:
     axes.legend()
 
 
+def layer_alone(record: Record, step: float) -> str:
+    """How much longer a peer's layer takes than ours: its step without our step's network, over our layer."""
+    parts = record["cells"].get("parts")
+    if parts is None:
+        return ""
+    share, total = parts["layer_share"]["median"], parts["total"]["median"]
+    ratio = (step - (1.0 - share) * total) / (share * total)
+    return f" (the layer alone about {ratio:.0f} times)" if ratio > 1.0 else ""
+
+
 def against(record: Record, peers: list[str]) -> str:
     """An epoch with altdiff beside one with the fastest of some peers that is right; empty if none is."""
     cells, steps = record["cells"], record["facts"]["steps"]
@@ -72,7 +82,7 @@ def against(record: Record, peers: list[str]) -> str:
     return (
         f"{seconds(steps * time)} s with altdiff (by {ours['total']['count']} steps) and "
         f"{seconds(steps * peer[1])} s with {name_of(peer[0])} (by {count} steps), "
-        f"{peer[1] / time:.1f} times as much"
+        f"{peer[1] / time:.1f} times as much{layer_alone(record, peer[1])}"
     )
 
 
