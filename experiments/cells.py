@@ -22,6 +22,7 @@ NAMES = {
     "osqp": "OSQP",
     "proxqp-omp": "ProxQP, omp_parallel",
     "altdiff-qp": "altdiff, sparse QPLayer",
+    "algorithm1-absolute": "Algorithm 1, residuals below 1e-6, not in units of 2/n",
     "algorithm1-y": "Algorithm 1 of y, the paper's stop",
 }
 THEIRS = "published, another machine"

@@ -21,8 +21,10 @@ from experiments.race import ALGORITHM, ALTDIFF, RESIDUAL, Contest, cosine, rela
 from experiments.results import Record
 
 AS_QP = "altdiff-qp"  # altdiff's general layer, on sparse tensors
+ABSOLUTE = "algorithm1-absolute"  # residuals below 1e-6 as they are, where x itself is of order 1/n
 OF_Y = "algorithm1-y"  # Algorithm 1 with the Jacobian that a layer needs, n x n
-METHODS = (ALTDIFF, AS_QP, ALGORITHM, RESIDUAL, OF_Y, "qpth", "cvxpylayers", "osqp", "moreau")
+METHODS = (ALTDIFF, AS_QP, ALGORITHM, RESIDUAL, ABSOLUTE, OF_Y, "qpth", "cvxpylayers", "osqp", "moreau")
+ABSOLUTE_TOLERANCE = 1e-6
 SETTABLE = (AS_QP, ALGORITHM, "cvxpylayers")
 SCALE = 2.0  # of y and u, in units of 1/n: variables end at zero, between and at their caps in equal measure
 
@@ -137,6 +139,8 @@ def algorithm1(case: Sparsemax, method: str, tolerance: float) -> Algorithm1:
     """With respect to b, as the paper has it, or to q = -2 y; residuals in the unit of the data."""
     if method == RESIDUAL:
         tolerance *= SCALE / case.y.size
+    if method == ABSOLUTE:
+        method, tolerance = RESIDUAL, ABSOLUTE_TOLERANCE
     data: dict[str, Any] = program(case).fields()
     wrt = "q" if method == OF_Y else "b"
     return Algorithm1(data, case.x_bar, wrt, ALGORITHM if method == OF_Y else method, tolerance)
@@ -163,7 +167,7 @@ class SparsemaxContest(Contest):
     def layer_of(self, folder: Path | None) -> Layer:
         """The folder's problem, or a tiny one."""
         case = make_case(20, 0) if folder is None else Sparsemax.load(folder)
-        if self.method in (ALGORITHM, RESIDUAL, OF_Y):
+        if self.method in (ALGORITHM, RESIDUAL, ABSOLUTE, OF_Y):
             return algorithm1(case, self.method, self.tolerance or 1e-3)
         if self.method == ALTDIFF:
             return AltdiffSparsemax(case, self.threads)
