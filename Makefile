@@ -30,7 +30,7 @@ PYTHON_DIRS := $(wildcard python benchmarks docs examples experiments tests tool
 MYPY_DIRS := $(wildcard python/altdiff benchmarks examples experiments tests/python tools)
 SHELL_FILES := .ci/run $(wildcard tools/*.sh tests/find_package/*.sh)
 
-.PHONY: help run test format lint docs bench bench-cpp bench-overhead soak leaks hostile tsan release clean setup package test-cpp-build test-cpp test-python
+.PHONY: help run experiments report test format lint docs bench bench-cpp bench-overhead soak leaks hostile tsan release clean setup package test-cpp-build test-cpp test-python
 .PHONY: lint-format lint-python lint-types lint-shell lint-tree lint-tidy
 
 help: ## this list
@@ -38,6 +38,12 @@ help: ## this list
 
 run: $(PACKAGE) ## train a network through an optimisation layer; writes out/report.html
 	@python -m experiments.energy $(ARGS)
+
+experiments: $(PEERS) ## the paper's tables and figures beside other libraries: about 70 minutes; ARGS=--quick: a few
+	@.venv-peers/bin/python -m experiments $(ARGS)
+
+report: $(PACKAGE) ## all of the paper's experiments on one page, from their saved results: out/experiments.html
+	@python -m experiments.report $(ARGS)
 
 test: ## all tests, C++ (address and undefined-behaviour sanitizers) and Python, with wall times
 	@+MAKE="$(MAKE)" tools/test.sh

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from experiments.command import positive_integer, positive_number
 from experiments.energy_report import write_report
 from experiments.energy_results import (
     GRADIENT_TOLERANCE,
@@ -26,22 +27,6 @@ from experiments.energy_results import (
 )
 from experiments.energy_run import EnergyOptions, run_experiment
 from experiments.text_table import text_table
-
-
-def positive_integer(text: str) -> int:
-    """For argparse."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
-    return value
-
-
-def positive_number(text: str) -> float:
-    """For argparse."""
-    value = float(text)
-    if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be positive and finite, got {text}")
-    return value
 
 
 def parse_arguments(arguments: list[str] | None) -> tuple[EnergyOptions, Path]:

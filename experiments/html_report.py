@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.typing import RcKeyType
+
+from experiments.document import Document, Draw
 
 STYLE = """
 :root { color-scheme: light; --ink: #1d2327; --soft: #5b6670; --line: #dfe3e7; --paper: #fff; }
@@ -37,6 +37,8 @@ figcaption { color: var(--soft); font-size: .9rem; line-height: 1.45; margin-top
 table { border-collapse: collapse; width: 100%; font-size: .94rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .38rem 0 .38rem 1.2rem; text-align: right; vertical-align: baseline; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
+td:not(:first-child) { min-width: 6rem; } /* a wide table scrolls instead of breaking every word */
+td:first-child { min-width: 7.5rem; }
 th { font-weight: 600; font-size: .85rem; line-height: 1.3; vertical-align: bottom;
      border-bottom: 1px solid var(--ink); }
 td { border-bottom: 1px solid var(--line); }
@@ -67,23 +69,28 @@ FIGURE_STYLE: dict[RcKeyType, Any] = {
 FIGURE_WIDTH = 5.2  # inches: narrow, so that its text is still legible on a phone
 
 
-def inline_svg(draw: Callable[[Axes], None], height: float, name: str) -> str:
-    """A drawing as an <svg> element whose ids start with `name`, so that two drawings never share one."""
+def figure_svg(draw: Draw, height: float) -> str:
+    """A drawing as an SVG file: the same drawing gives the same bytes."""
     buffer = io.StringIO()
     with matplotlib.rc_context(FIGURE_STYLE):
         figure = Figure(figsize=(FIGURE_WIDTH, height), layout="constrained")
         draw(figure.add_subplot())
-        figure.savefig(buffer, format="svg")
-    svg = buffer.getvalue()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    svg = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.DOTALL)
+    return "\n".join(line.rstrip() for line in svg.splitlines()) + "\n"
+
+
+def inline_svg(draw: Draw, height: float, name: str) -> str:
+    """A drawing as an <svg> element whose ids start with `name`, so that two drawings never share one."""
+    svg = figure_svg(draw, height)
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)  # HTML knows the namespaces of svg
     svg = re.sub(r' (width|height)="[\d.]+pt"', "", svg, count=2)  # the page sets the size
     svg = re.sub(r'font-family: [^;"]*', "font-family: inherit", svg)
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
 
 
-class Page:
+class Page(Document):
     """Collects blocks in reading order; everything given as text is escaped."""
 
     def __init__(self, title: str, lead: str) -> None:
@@ -97,7 +104,8 @@ class Page:
 
     def paragraph(self, text: str) -> None:
         """Plain text."""
-        self.blocks.append(f"<p>{escape(text)}</p>")
+        if text:
+            self.blocks.append(f"<p>{escape(text)}</p>")
 
     def numbers(self, pairs: list[tuple[str, str]]) -> None:
         """The few numbers to take away: (what it is, its value)."""
@@ -119,7 +127,7 @@ class Page:
         body = table_body([list(pair) for pair in pairs])
         self.blocks.append(f'<div class="scroll"><table class="facts"><tbody>{body}</tbody></table></div>')
 
-    def figure(self, draw: Callable[[Axes], None], height: float, caption: str) -> None:
+    def figure(self, draw: Draw, height: float, caption: str) -> None:
         """A drawing of `height` inches, made by `draw` on the axes that it is given."""
         self.figures += 1
         svg = inline_svg(draw, height, f"figure{self.figures}")

@@ -37,6 +37,11 @@ if ! tools/ensure_gtest.sh; then
   warn_left_out
 fi
 
+if ! tools/ensure_chromium.sh; then
+  echo "No browser, and it may not be installed here: the test that looks at the report will fail." >&2
+  echo "Try: apt-get install chromium" >&2
+fi
+
 timed "set-up" "$make" setup
 timed "Python package" "$make" package
 if [[ -z $left_out ]]; then

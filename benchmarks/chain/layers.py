@@ -17,7 +17,7 @@ from benchmarks.sets.solvers import whole
 
 TOLERANCE = 1e-9
 # The default, lsqr, stops where gradients are off by 4e-4; dense takes minutes for 1200 variables.
-DIFFCP = {"solve_method": "SCS", "eps": TOLERANCE, "max_iters": 100_000, "mode": "lsmr"}
+DIFFCP: dict[str, Any] = {"solve_method": "SCS", "eps": TOLERANCE, "max_iters": 100_000, "mode": "lsmr"}
 
 
 class AltdiffLayer(Layer):
@@ -115,10 +115,11 @@ class CvxpylayersLayer(LeafLayer):
         cost = 0.5 * cvxpy.sum_squares(root @ x) + q @ x
         rows = [full.A @ x == b, x <= full.ub, x >= full.lb]
         self.layer = library.CvxpyLayer(cvxpy.Problem(cvxpy.Minimize(cost), rows), [q, b], [x])
+        self.arguments = DIFFCP
 
     def solve(self) -> Tensor:
         """Its call."""
-        x: Tensor = self.layer(*self.leaves.values(), solver_args=DIFFCP)[0]
+        x: Tensor = self.layer(*self.leaves.values(), solver_args=self.arguments)[0]
         return x
 
 

@@ -77,6 +77,10 @@ class Session:
         tiny.forward()
         tiny.backward()
         self.layer = self.real()
+        return self.versions()
+
+    def versions(self) -> str:
+        """Of the library's packages."""
         return " ".join(f"{name} {version(name)}" for name in LIBRARIES[self.library].distributions)
 
     def tiny(self) -> Layer:

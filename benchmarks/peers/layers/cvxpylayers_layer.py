@@ -13,7 +13,7 @@ from benchmarks.peers.problems import FIELDS, Problem
 CVXPY: Any = importlib.import_module("cvxpy")
 CVXPYLAYERS: Any = importlib.import_module("cvxpylayers.torch")
 importlib.import_module("diffcp")
-ACCURATE = {"solve_method": "SCS", "eps": 1e-9, "max_iters": 100_000, "mode": "dense"}
+ACCURATE: dict[str, Any] = {"solve_method": "SCS", "eps": 1e-9, "max_iters": 100_000, "mode": "dense"}
 
 
 class CvxpylayersLayer(TorchLayer):
@@ -32,10 +32,11 @@ class CvxpylayersLayer(TorchLayer):
         cost = 0.5 * CVXPY.sum_squares(of["F"] @ x) + of["q"] @ x
         parametrised = CVXPY.Problem(CVXPY.Minimize(cost), constraints)
         self.layer = CVXPYLAYERS.CvxpyLayer(parametrised, list(of.values()), [x])
+        self.arguments = ACCURATE
 
     def solve(self) -> Tensor:
         """One instance after another, inside the layer."""
         P, *others = (self.leaves[name] for name in FIELDS if self.leaves[name].numel())
         factor = torch.linalg.cholesky(P).mT
-        x: Tensor = self.layer(factor, *others, solver_args=ACCURATE)[0]
+        x: Tensor = self.layer(factor, *others, solver_args=self.arguments)[0]
         return x
