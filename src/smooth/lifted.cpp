@@ -261,7 +261,7 @@ class Lifted {
                             .steps = steps_ + 1,
                             .gradient = gradient(),
                             .hessian = H_,
-                            .rows = std::vector<std::optional<RowSlopes>>(terms_.size())};
+                            .rows = std::vector<RowSlopes>(terms_.size())};
     for (std::size_t t = 0; t < terms_.size(); ++t)
       if (lifted(terms_[t]))
         solution.rows[t] = RowSlopes{.value = Array::Zero(terms_[t].rows()),
@@ -271,7 +271,7 @@ class Lifted {
       const AtSlope now_at = at_slope(r, here_.s[r]);
       const double curvature = std::min(1 / now_at.inverse, most_curvature);
       solution.hessian += w_[r] * curvature * M_.row(r).transpose() * M_.row(r);
-      RowSlopes& rows = *solution.rows[at(rows_[at(r)].term - terms_.data())];
+      RowSlopes& rows = solution.rows[at(rows_[at(r)].term - terms_.data())];
       rows.value[rows_[at(r)].row] = now_at.value;
       rows.first[rows_[at(r)].row] = here_.s[r];
       rows.second[rows_[at(r)].row] = curvature;

@@ -59,6 +59,7 @@ Newton::Newton(const SmoothProgram& program, const Settings& settings, const Poi
       gradient_(trial_),
       diagonal_(trial_),
       trial_value_(Vector::Zero(size_)),
+      zero_(Vector::Zero(n_)),
       progress_(at(size_)),
       products_(at(std::min(most_chunks, size_)), Products(n_, m_, p_, 1)),
       all_diagonal_((!program.evaluate || program.elementwise) && size_ > 0 &&
