@@ -24,6 +24,7 @@ constexpr double one_row = 1e-15;        // rounding of M x - o, relative to its
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
 constexpr double most_curvature = 1e8;   // of a row in the Hessian for derivatives: beyond it, an equality
 constexpr double most_roundings = 10;    // of M x - o that t may differ by
+constexpr double longest = 50;           // step of a slope, unless it is larger
 constexpr int most_steps = 200;
 constexpr int most_halvings = 40;
 constexpr int patience = 3;  // steps without a smaller residual
@@ -100,22 +101,24 @@ class Lifted {
   }
 
   /// From slope s on to `target`. Towards the end of the domain the slope moves, away from it t does: each
-  /// would overshoot where the other does not.
+  /// would overshoot where the other does not. Where rounding hides t, its slope is free.
   [[nodiscard]] double moved(Index r, double s, double target) const {
+    if (kind(r) == TermKind::BinaryEntropy && s > 0) return -moved_below(r, -s, -target);
+    return moved_below(r, s, target);
+  }
+
+  [[nodiscard]] double moved_below(Index r, double s, double target) const {
     const double change = target - s;
-    if (kind(r) == TermKind::NegativeLog) {
-      if (change < 0) return target;
-      const double t = -1 / s;
-      return -1 / (t + t * t * change);
-    }
-    const bool upper = kind(r) == TermKind::BinaryEntropy && s > 0;
-    if (upper) return change > 0 ? target : s - std::log1p(-change);
-    return change < 0 ? target : s + std::log1p(change);
+    if (change < 0) return std::max(target, s - std::max(longest, std::abs(s)));
+    const double t = -1 / s;
+    const double away = kind(r) == TermKind::NegativeLog ? -1 / (t + t * t * change) : s + std::log1p(change);
+    return std::max(away, std::min(target, hidden_[r]));
   }
 
   void begin(const Vector& start) {
     here_.x = start;
     here_.s.resize(k_);
+    hidden_.resize(k_);
     for (Index r = 0; r < k_; ++r) {
       const Phi& phi = rows_[at(r)].term->phi();
       const double rounding = std::max(one_row * parts(r, start), 1e-300);
@@ -126,6 +129,8 @@ class Lifted {
       Array second;
       phi.evaluate(Array::Constant(1, t), value, first, second);
       here_.s[r] = first[0];
+      phi.evaluate(Array::Constant(1, rounding), value, first, second);
+      hidden_[r] = first[0];
     }
     evaluate(here_, true);
   }
@@ -287,6 +292,7 @@ class Lifted {
   std::vector<RowOf> rows_{};
   DenseMatrix M_{}, H_{};  // the rows that are lifted; the Hessian of the other terms
   Vector o_{}, w_{}, g_{};
+  Vector hidden_{};  // slopes of t as small as rounding
   State here_{}, there_{}, target_{};
   Vector y_{}, z_{}, z_box_{};
   InstanceTerm::Workspace workspace_{};

@@ -227,6 +227,10 @@ void Newton::step(const std::vector<Index>& instances) {
     for (const Index i : instances) use_step(i, i, last);
     return;
   }
+  if (seconds_left() <= 0) {
+    for (const Index i : instances) end(i, Status::TimeLimit);
+    return;
+  }
   const Subset subset(equivalent_->program, instances);
   Settings settings = settings_;
   settings.tolerance = std::min(of_quadratic, settings_.tolerance);
