@@ -75,9 +75,13 @@ class Lifted {
   };
 
   static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+  /// Without a map, a number next to zero has all its digits; one next to one has not.
   static bool lifted(const InstanceTerm& term) {
-    return (term.map() != nullptr || term.offset() != nullptr) && term.domain_rows() > 0 &&
-           !term.holds_ends();
+    const bool hides = term.map() != nullptr || term.offset() != nullptr || std::isfinite(term.phi().upper());
+    return hides && term.domain_rows() > 0 && !term.holds_ends();
+  }
+  static bool is_variable(const InstanceTerm& term) {
+    return term.map() == nullptr && term.offset() == nullptr;
   }
   [[nodiscard]] TermKind kind(Index r) const { return rows_[at(r)].term->phi().kind; }
   [[nodiscard]] double seconds_left() const {
@@ -136,6 +140,7 @@ class Lifted {
   }
 
   [[nodiscard]] double parts(Index r, const Vector& x) const {
+    if (is_variable(*rows_[at(r)].term)) return 1;
     return M_.row(r).cwiseAbs().dot(x.cwiseAbs()) + std::abs(o_[r]);
   }
 
@@ -276,6 +281,7 @@ class Lifted {
       const AtSlope now_at = at_slope(r, here_.s[r]);
       const double curvature = std::min(1 / now_at.inverse, most_curvature);
       solution.hessian += w_[r] * curvature * M_.row(r).transpose() * M_.row(r);
+      if (is_variable(*rows_[at(r)].term)) solution.point.x[rows_[at(r)].row] = now_at.t;
       RowSlopes& rows = solution.rows[at(rows_[at(r)].term - terms_.data())];
       rows.value[rows_[at(r)].row] = now_at.value;
       rows.first[rows_[at(r)].row] = here_.s[r];
