@@ -35,7 +35,11 @@ class Lifted {
       : terms_(terms), settings_(settings), n_(instance.matrices.n), user_(normalised(program_of(instance))) {
     for (const InstanceTerm& term : terms)
       for (Index i = 0; lifted(term) && i < term.rows(); ++i)
-        if (term.present(i)) rows_.push_back({.term = &term, .row = i});
+        if (term.limited(i)) rows_.push_back({.term = &term, .row = i});
+    held_.setZero(n_);
+    for (const InstanceTerm& term : terms)
+      for (Index j = 0; lifted(term) && term.map() == nullptr && j < n_; ++j)
+        if (term.held(j)) held_[j] += (term.weight() == nullptr ? 1 : term.weight()[j]) * end_slope(term, j);
     k_ = static_cast<Index>(rows_.size());
     M_.resize(k_, n_);
     o_.setZero(k_);
@@ -78,7 +82,12 @@ class Lifted {
   /// Without a map, a number next to zero has all its digits; one next to one has not.
   static bool lifted(const InstanceTerm& term) {
     const bool hides = term.map() != nullptr || term.offset() != nullptr || std::isfinite(term.phi().upper());
-    return hides && term.domain_rows() > 0 && !term.holds_ends();
+    return hides && term.domain_rows() > 0;
+  }
+  /// phi' of a row that bounds hold, which has no map.
+  [[nodiscard]] double end_slope(const InstanceTerm& term, Index j) const {
+    const double t = user_.ub[j] - (term.offset() == nullptr ? 0 : term.offset()[j]);
+    return t == term.phi().lower() ? -Phi::end_slope : Phi::end_slope;
   }
   static bool is_variable(const InstanceTerm& term) {
     return term.map() == nullptr && term.offset() == nullptr;
@@ -152,7 +161,7 @@ class Lifted {
     for (const InstanceTerm& term : terms_)
       if (!lifted(term))
         state.value += term.add(state.x.data(), g.data(), derivatives ? H_.data() : nullptr, workspace_);
-    if (derivatives) g_ = g;
+    if (derivatives) g_ = g + held_;
     const Vector Mx = M_ * state.x;
     state.violation = (user_.A * state.x - user_.b).cwiseAbs().sum();
     state.violation += (user_.G * state.x - user_.h).cwiseMax(0.0).sum();
@@ -262,6 +271,25 @@ class Lifted {
     return now.below(settings_.tolerance) && link_error() <= most_roundings;
   }
 
+  /// Of rows that are not unknowns: those that bounds hold, and those without a weight.
+  [[nodiscard]] RowSlopes rows_at_x(const InstanceTerm& term) const {
+    const Array zero = Array::Zero(term.rows());
+    RowSlopes rows{.value = zero, .first = zero, .second = zero};
+    for (Index i = 0; i < term.rows(); ++i) {
+      if (term.held(i)) rows.first[i] = end_slope(term, i);
+      if (term.present(i)) continue;
+      const double t = term.row(i).dot(here_.x) - (term.offset() == nullptr ? 0 : term.offset()[i]);
+      Array value;
+      Array first;
+      Array second;
+      term.phi().evaluate(Array::Constant(1, t), value, first, second);
+      if (!std::isfinite(value[0]) || !std::isfinite(first[0])) continue;
+      rows.value[i] = value[0];
+      rows.first[i] = first[0];
+    }
+    return rows;
+  }
+
   [[nodiscard]] std::optional<LiftedSolution> accepted() const {
     const Residuals now = residuals();
     if (!good(now)) return {};
@@ -273,10 +301,7 @@ class Lifted {
                             .hessian = H_,
                             .rows = std::vector<RowSlopes>(terms_.size())};
     for (std::size_t t = 0; t < terms_.size(); ++t)
-      if (lifted(terms_[t]))
-        solution.rows[t] = RowSlopes{.value = Array::Zero(terms_[t].rows()),
-                                     .first = Array::Zero(terms_[t].rows()),
-                                     .second = Array::Zero(terms_[t].rows())};
+      if (lifted(terms_[t])) solution.rows[t] = rows_at_x(terms_[t]);
     for (Index r = 0; r < k_; ++r) {
       const AtSlope now_at = at_slope(r, here_.s[r]);
       const double curvature = std::min(1 / now_at.inverse, most_curvature);
@@ -299,6 +324,7 @@ class Lifted {
   DenseMatrix M_{}, H_{};  // the rows that are lifted; the Hessian of the other terms
   Vector o_{}, w_{}, g_{};
   Vector hidden_{};  // slopes of t as small as rounding
+  Vector held_{};    // the gradient of rows that bounds hold
   State here_{}, there_{}, target_{};
   Vector y_{}, z_{}, z_box_{};
   InstanceTerm::Workspace workspace_{};
