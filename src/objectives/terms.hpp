@@ -61,7 +61,9 @@ class InstanceTerm {
   [[nodiscard]] bool quadratic() const { return phi_.kind == TermKind::Quadratic; }
   [[nodiscard]] bool diagonal() const;  ///< its Hessian is
   [[nodiscard]] const Phi& phi() const { return phi_; }
-  [[nodiscard]] bool holds_ends() const { return !held_.empty(); }
+  /// Whether bounds hold the row at the end of its domain.
+  [[nodiscard]] bool held(Index i) const { return !held_.empty() && held_[static_cast<std::size_t>(i)] != 0; }
+  [[nodiscard]] bool limited(Index i) const { return present(i) && !held(i); }  ///< by its domain
   [[nodiscard]] Index rows() const { return rows_; }
   [[nodiscard]] Vector row(Index i) const {
     return map_ == nullptr ? Vector(Vector::Unit(n_, i)) : M().col(i);
@@ -79,8 +81,6 @@ class InstanceTerm {
   [[nodiscard]] double weight(Index i) const { return weight_ == nullptr ? 1 : weight_[i]; }
   void set_t(const double* x, Vector& t) const;          ///< t = M x - o
   void set_direction(const double* d, Vector& a) const;  ///< a = M d
-  [[nodiscard]] bool held(Index i) const { return !held_.empty() && held_[static_cast<std::size_t>(i)] != 0; }
-  [[nodiscard]] bool limited(Index i) const { return present(i) && !held(i); }  ///< by its domain
   /// Whether a row at the end of a closed domain has derivatives: on the way only where bounds hold it there.
   enum class Ends : std::uint8_t { Held, All };
   /// Weighted first and second derivatives; f.

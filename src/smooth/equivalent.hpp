@@ -3,7 +3,6 @@
 #include <altdiff/smooth.hpp>
 #include <array>
 #include <map>
-#include <optional>
 
 #include "linalg/memory.hpp"
 #include "objectives/terms.hpp"
@@ -34,11 +33,10 @@ class EquivalentProgram {
   DenseMatrix q{};  // one column an instance
 
   /// Of instances whose rows are known better than x tells: by the place of a term.
-  std::map<Index, std::vector<std::optional<RowSlopes>>> rows{};
+  std::map<Index, std::vector<RowSlopes>> rows{};
   [[nodiscard]] const RowSlopes* rows_of(Index i, std::size_t term) const {
     const auto known = rows.find(i);
-    if (known == rows.end() || !known->second[term].has_value()) return nullptr;
-    return &*known->second[term];
+    return known == rows.end() || known->second[term].first.size() == 0 ? nullptr : &known->second[term];
   }
 
   [[nodiscard]] double* hessians() const { return hessians_.data(); }

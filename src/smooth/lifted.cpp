@@ -24,6 +24,7 @@ constexpr double one_row = 1e-15;        // rounding of M x - o, relative to its
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
 constexpr double most_curvature = 1e8;   // of a row in the Hessian for derivatives: beyond it, an equality
 constexpr double most_roundings = 10;    // of M x - o that t may differ by
+constexpr double longest = 50;           // step of a slope, unless it is larger
 constexpr int most_steps = 200;
 constexpr int most_halvings = 40;
 constexpr int patience = 3;  // steps without a smaller residual
@@ -34,7 +35,11 @@ class Lifted {
       : terms_(terms), settings_(settings), n_(instance.matrices.n), user_(normalised(program_of(instance))) {
     for (const InstanceTerm& term : terms)
       for (Index i = 0; lifted(term) && i < term.rows(); ++i)
-        if (term.present(i)) rows_.push_back({.term = &term, .row = i});
+        if (term.limited(i)) rows_.push_back({.term = &term, .row = i});
+    held_.setZero(n_);
+    for (const InstanceTerm& term : terms)
+      for (Index j = 0; lifted(term) && term.map() == nullptr && j < n_; ++j)
+        if (term.held(j)) held_[j] += (term.weight() == nullptr ? 1 : term.weight()[j]) * end_slope(term, j);
     k_ = static_cast<Index>(rows_.size());
     M_.resize(k_, n_);
     o_.setZero(k_);
@@ -74,9 +79,18 @@ class Lifted {
   };
 
   static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+  /// Without a map, a number next to zero has all its digits; one next to one has not.
   static bool lifted(const InstanceTerm& term) {
-    return (term.map() != nullptr || term.offset() != nullptr) && term.domain_rows() > 0 &&
-           !term.holds_ends();
+    const bool hides = term.map() != nullptr || term.offset() != nullptr || std::isfinite(term.phi().upper());
+    return hides && term.domain_rows() > 0;
+  }
+  /// phi' of a row that bounds hold, which has no map.
+  [[nodiscard]] double end_slope(const InstanceTerm& term, Index j) const {
+    const double t = user_.ub[j] - (term.offset() == nullptr ? 0 : term.offset()[j]);
+    return t == term.phi().lower() ? -Phi::end_slope : Phi::end_slope;
+  }
+  static bool is_variable(const InstanceTerm& term) {
+    return term.map() == nullptr && term.offset() == nullptr;
   }
   [[nodiscard]] TermKind kind(Index r) const { return rows_[at(r)].term->phi().kind; }
   [[nodiscard]] double seconds_left() const {
@@ -100,22 +114,24 @@ class Lifted {
   }
 
   /// From slope s on to `target`. Towards the end of the domain the slope moves, away from it t does: each
-  /// would overshoot where the other does not.
+  /// would overshoot where the other does not. Where rounding hides t, its slope is free.
   [[nodiscard]] double moved(Index r, double s, double target) const {
+    if (kind(r) == TermKind::BinaryEntropy && s > 0) return -moved_below(r, -s, -target);
+    return moved_below(r, s, target);
+  }
+
+  [[nodiscard]] double moved_below(Index r, double s, double target) const {
     const double change = target - s;
-    if (kind(r) == TermKind::NegativeLog) {
-      if (change < 0) return target;
-      const double t = -1 / s;
-      return -1 / (t + t * t * change);
-    }
-    const bool upper = kind(r) == TermKind::BinaryEntropy && s > 0;
-    if (upper) return change > 0 ? target : s - std::log1p(-change);
-    return change < 0 ? target : s + std::log1p(change);
+    if (change < 0) return std::max(target, s - std::max(longest, std::abs(s)));
+    const double t = -1 / s;
+    const double away = kind(r) == TermKind::NegativeLog ? -1 / (t + t * t * change) : s + std::log1p(change);
+    return std::max(away, std::min(target, hidden_[r]));
   }
 
   void begin(const Vector& start) {
     here_.x = start;
     here_.s.resize(k_);
+    hidden_.resize(k_);
     for (Index r = 0; r < k_; ++r) {
       const Phi& phi = rows_[at(r)].term->phi();
       const double rounding = std::max(one_row * parts(r, start), 1e-300);
@@ -126,11 +142,14 @@ class Lifted {
       Array second;
       phi.evaluate(Array::Constant(1, t), value, first, second);
       here_.s[r] = first[0];
+      phi.evaluate(Array::Constant(1, rounding), value, first, second);
+      hidden_[r] = first[0];
     }
     evaluate(here_, true);
   }
 
   [[nodiscard]] double parts(Index r, const Vector& x) const {
+    if (is_variable(*rows_[at(r)].term)) return 1;
     return M_.row(r).cwiseAbs().dot(x.cwiseAbs()) + std::abs(o_[r]);
   }
 
@@ -142,7 +161,7 @@ class Lifted {
     for (const InstanceTerm& term : terms_)
       if (!lifted(term))
         state.value += term.add(state.x.data(), g.data(), derivatives ? H_.data() : nullptr, workspace_);
-    if (derivatives) g_ = g;
+    if (derivatives) g_ = g + held_;
     const Vector Mx = M_ * state.x;
     state.violation = (user_.A * state.x - user_.b).cwiseAbs().sum();
     state.violation += (user_.G * state.x - user_.h).cwiseMax(0.0).sum();
@@ -252,6 +271,25 @@ class Lifted {
     return now.below(settings_.tolerance) && link_error() <= most_roundings;
   }
 
+  /// Of rows that are not unknowns: those that bounds hold, and those without a weight.
+  [[nodiscard]] RowSlopes rows_at_x(const InstanceTerm& term) const {
+    const Array zero = Array::Zero(term.rows());
+    RowSlopes rows{.value = zero, .first = zero, .second = zero};
+    for (Index i = 0; i < term.rows(); ++i) {
+      if (term.held(i)) rows.first[i] = end_slope(term, i);
+      if (term.present(i)) continue;
+      const double t = term.row(i).dot(here_.x) - (term.offset() == nullptr ? 0 : term.offset()[i]);
+      Array value;
+      Array first;
+      Array second;
+      term.phi().evaluate(Array::Constant(1, t), value, first, second);
+      if (!std::isfinite(value[0]) || !std::isfinite(first[0])) continue;
+      rows.value[i] = value[0];
+      rows.first[i] = first[0];
+    }
+    return rows;
+  }
+
   [[nodiscard]] std::optional<LiftedSolution> accepted() const {
     const Residuals now = residuals();
     if (!good(now)) return {};
@@ -261,17 +299,15 @@ class Lifted {
                             .steps = steps_ + 1,
                             .gradient = gradient(),
                             .hessian = H_,
-                            .rows = std::vector<std::optional<RowSlopes>>(terms_.size())};
+                            .rows = std::vector<RowSlopes>(terms_.size())};
     for (std::size_t t = 0; t < terms_.size(); ++t)
-      if (lifted(terms_[t]))
-        solution.rows[t] = RowSlopes{.value = Array::Zero(terms_[t].rows()),
-                                     .first = Array::Zero(terms_[t].rows()),
-                                     .second = Array::Zero(terms_[t].rows())};
+      if (lifted(terms_[t])) solution.rows[t] = rows_at_x(terms_[t]);
     for (Index r = 0; r < k_; ++r) {
       const AtSlope now_at = at_slope(r, here_.s[r]);
       const double curvature = std::min(1 / now_at.inverse, most_curvature);
       solution.hessian += w_[r] * curvature * M_.row(r).transpose() * M_.row(r);
-      RowSlopes& rows = *solution.rows[at(rows_[at(r)].term - terms_.data())];
+      if (is_variable(*rows_[at(r)].term)) solution.point.x[rows_[at(r)].row] = now_at.t;
+      RowSlopes& rows = solution.rows[at(rows_[at(r)].term - terms_.data())];
       rows.value[rows_[at(r)].row] = now_at.value;
       rows.first[rows_[at(r)].row] = here_.s[r];
       rows.second[rows_[at(r)].row] = curvature;
@@ -287,6 +323,8 @@ class Lifted {
   std::vector<RowOf> rows_{};
   DenseMatrix M_{}, H_{};  // the rows that are lifted; the Hessian of the other terms
   Vector o_{}, w_{}, g_{};
+  Vector hidden_{};  // slopes of t as small as rounding
+  Vector held_{};    // the gradient of rows that bounds hold
   State here_{}, there_{}, target_{};
   Vector y_{}, z_{}, z_box_{};
   InstanceTerm::Workspace workspace_{};

@@ -14,9 +14,9 @@ struct LiftedSolution {
   double value = 0;
   Residuals residuals{};
   int steps = 0;
-  Vector gradient{};                             // of f, with the slopes below
-  DenseMatrix hessian{};                         // with curvatures up to a limit
-  std::vector<std::optional<RowSlopes>> rows{};  // one a term; empty: its rows were not lifted
+  Vector gradient{};              // of f, with the slopes below
+  DenseMatrix hessian{};          // with curvatures up to a limit
+  std::vector<RowSlopes> rows{};  // one a term; empty: its rows were not lifted
 };
 
 /// Newton's method for one instance, in which t of mapped terms with a domain are unknowns of their own,

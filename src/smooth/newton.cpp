@@ -59,6 +59,7 @@ Newton::Newton(const SmoothProgram& program, const Settings& settings, const Poi
       gradient_(trial_),
       diagonal_(trial_),
       trial_value_(Vector::Zero(size_)),
+      zero_(Vector::Zero(n_)),
       progress_(at(size_)),
       products_(at(std::min(most_chunks, size_)), Products(n_, m_, p_, 1)),
       all_diagonal_((!program.evaluate || program.elementwise) && size_ > 0 &&
@@ -224,6 +225,10 @@ void Newton::end(Index i, Status why) {
 void Newton::step(const std::vector<Index>& instances) {
   if (all_diagonal_ && step_diagonally(instances, false)) {
     for (const Index i : instances) use_step(i, i, last);
+    return;
+  }
+  if (seconds_left() <= 0) {
+    for (const Index i : instances) end(i, Status::TimeLimit);
     return;
   }
   const Subset subset(equivalent_->program, instances);

@@ -81,7 +81,7 @@ class Newton {
   Evaluator& evaluate_;
   Index n_, m_, p_, size_;
   DenseMatrix trial_, d_, gradient_, diagonal_;
-  Vector trial_value_;
+  Vector trial_value_, zero_;
   std::vector<Progress> progress_;
   std::vector<Products> products_;
   bool all_diagonal_;  // the Hessians

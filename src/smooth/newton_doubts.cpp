@@ -17,7 +17,7 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
-constexpr double nearly = 1e-2;          // a residual that may be one of rounding
+constexpr double nearly = 1e-4;          // a residual that may be one of rounding
 constexpr double same_hessian = 1e-9;    // relative change that leaves derivatives as they are
 constexpr double endless = 1e12;         // a point that is so far away is on its way to infinity
 constexpr double long_step = 1e3;        // relative to the point, where the quadratic program has no end
@@ -36,20 +36,19 @@ Residuals Newton::residuals_at_trial(Index i, const Products& products) const {
   const ProductsView parts = products.column(0);
   const double largest =
       std::max(norm(Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_)), norm(gradient_.col(i)));
-  const auto with = [&](const Vector& q) {
-    const Vector rest = gradient_.col(i) - q;
+  const auto with = [&](const VectorView& q, const VectorView& rest) {
     return relative_residuals(
         {.q = q, .b = data.b, .h = data.h, .lb = data.lb, .ub = data.ub},
         {.x = trial_.col(i), .y = point.y.col(i), .z = point.z.col(i), .z_box = point.z_box.col(i)},
         {.Px = rest, .Ax = parts.Ax, .Gx = parts.Gx, .Aty = parts.Aty, .Gtz = parts.Gtz}, largest);
   };
-  if (program_.evaluate) return with(data.q);
-  const Residuals plain = with(Vector::Zero(n_));
+  if (program_.evaluate) return with(data.q, parts.Px);
+  const Residuals plain = with(zero_, gradient_.col(i));
   if (plain.below(exact) || !plain.below(nearly)) return plain;
   Vector summands = Vector::Zero(n_);
   for (const InstanceTerm& term : evaluate_.terms(i)) term.add_summands(trial_.col(i), summands);
   for (Index j = 0; j < n_; ++j) summands[j] = std::copysign(summands[j], trial_(j, i));
-  return with(summands);
+  return with(summands, gradient_.col(i) - summands);
 }
 
 /// Whether the Hessian of the last quadratic program still is that of f.

@@ -21,23 +21,22 @@ class Recession {
       : n_(x.size()), fall_(Vector::Zero(n_)) {
     for (const InstanceTerm& term : terms) add_term(term, x);
     add_constraints(instance);
-    width_ = n_ + kinks_;
   }
 
   [[nodiscard]] QuadraticProgram<DenseMatrix> program() const {
     QuadraticProgram<DenseMatrix> qp;
-    qp.P = DenseMatrix::Zero(width_, width_);
+    qp.P = DenseMatrix::Zero(width(), width());
     qp.A = stacked(zero_);
     qp.b = Vector::Zero(qp.A.rows());
     qp.G = stacked(negative_);
-    qp.G.conservativeResize(qp.G.rows() + 1, width_);
+    qp.G.conservativeResize(qp.G.rows() + 1, width());
     qp.G.bottomRows(1) = asymptote().transpose();
     qp.h = Vector::Zero(qp.G.rows());
     qp.q = asymptote();
     qp.q.head(n_) -= fall_;
     for (const auto& [kink, slope] : bends_) qp.q[n_ + kink] -= slope;
-    qp.lb = Vector::Constant(width_, -infinity);
-    qp.ub = Vector::Constant(width_, infinity);
+    qp.lb = Vector::Constant(width(), -infinity);
+    qp.ub = Vector::Constant(width(), infinity);
     qp.lb.head(n_).setConstant(-1);
     qp.ub.head(n_).setConstant(1);
     return qp;
@@ -72,9 +71,11 @@ class Recession {
     }
   };
 
+  [[nodiscard]] Index width() const { return n_ + kinks_; }
+
   /// f_inf, linear in d and the kinks, with slopes of at most one.
   [[nodiscard]] Vector asymptote() const {
-    Vector sum = Vector::Zero(width_);
+    Vector sum = Vector::Zero(width());
     if (q_.size() > 0) sum.head(n_) = q_;
     for (Index k = 0; k < kinks_; ++k) sum[n_ + k] = weights_[static_cast<std::size_t>(k)];
     const double size = sum.cwiseAbs().maxCoeff();
@@ -82,7 +83,7 @@ class Recession {
   }
 
   [[nodiscard]] DenseMatrix stacked(const std::vector<Row>& rows) const {
-    DenseMatrix matrix = DenseMatrix::Zero(static_cast<Index>(rows.size()), width_);
+    DenseMatrix matrix = DenseMatrix::Zero(static_cast<Index>(rows.size()), width());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       matrix.row(static_cast<Index>(i)).head(n_) = rows[i].d.transpose();
       if (rows[i].kink >= 0) matrix(static_cast<Index>(i), n_ + rows[i].kink) = -1;
@@ -171,7 +172,7 @@ class Recession {
     }
   }
 
-  Index n_, kinks_ = 0, width_ = 0;
+  Index n_, kinks_ = 0;
   Vector q_{}, fall_;              // of linear terms; the strictness
   std::vector<double> weights_{};  // of the kinks
   std::vector<Row> zero_{}, negative_{};

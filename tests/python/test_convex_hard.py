@@ -211,6 +211,39 @@ def test_derivatives_next_to_the_end_are_those_of_central_differences(kind: str,
         assert relative_error((np.asarray(gradient[place][field]) * direction).sum(), slope) < 1e-5, field
 
 
+def test_a_batch_next_to_the_end_is_a_loop_over_its_instances() -> None:
+    program = mapped("binary entropy", 284)
+    q = program.q * np.array([[1.0], [0.01], [0.3], [-1.0]])  # only some of them are next to the end
+    bar = np.random.default_rng(3).normal(size=q.shape)
+
+    def solved(numbers: Array) -> Any:
+        return solve_convex(program.with_numbers(q=numbers).objective, **program.constraints)
+
+    whole = solved(q)
+    gradient = whole.vjp(bar)
+    total = np.zeros_like(program.M)
+    for i in range(4):
+        alone = solved(q[i])
+        np.testing.assert_allclose(whole.x[i], alone.x, rtol=0, atol=1e-9)
+        of_one = alone.vjp(bar[i])
+        np.testing.assert_allclose(
+            np.asarray(gradient.objective[0]["q"])[i], of_one.objective[0]["q"], rtol=0, atol=1e-8
+        )
+        total += np.asarray(of_one.objective[1]["M"])
+    np.testing.assert_allclose(gradient.objective[1]["M"], total, rtol=1e-6, atol=1e-7)
+
+
+def test_a_binary_entropy_beside_other_terms_may_be_next_to_one() -> None:
+    q = np.array([-90.0, 90.0, 3.0])  # x = 1 - 1e-39, 1e-39, and between
+    objective = Linear(q) + Separable("binary entropy", np.ones(3)) + Quadratic(0.1 * np.eye(3))
+    solution = solve_convex(objective)
+    assert solution.status is Status.SOLVED
+    np.testing.assert_allclose(solution.x[:2], [1.0, 0.0], rtol=0, atol=1e-15)
+    middle = solution.x[2]
+    assert abs(3.0 + np.log(middle / (1.0 - middle)) + 0.1 * middle) < 1e-9
+    assert np.isfinite(np.asarray(solution.vjp(np.ones(3)).objective[1]["weight"])).all()
+
+
 def test_rows_that_leave_only_the_end_of_a_domain_have_a_status_and_a_message() -> None:
     M = np.array([[1.0, 1.0], [1.0, -1.0]])
     objective = Linear(np.ones(2)) + Separable("entropy", np.ones(2), M)
