@@ -31,6 +31,7 @@ SLOPES: dict[str, Callable[[Array], Array]] = {
 EXPONENT = 3.0
 INTERVALS = {"entropy": (0.0, np.inf), "-log": (0.0, np.inf), "binary entropy": (0.0, 1.0)}
 TINY = 1e-300  # next to zero: what is smaller has fewer digits, or none
+LARGEST_EXPONENT = 300.0  # beyond it e^(-q / weight) may be more than a double holds
 KINDS = (*SLOPES, "log-sum-exp")
 LARGEST_SCALE = 300.0
 SCALES = {"binary entropy": 300.0}  # beyond that, 1 - x is nothing that a double can tell from zero
@@ -66,7 +67,10 @@ def random_instance(kind: str, seed: int) -> Instance:
         objective, smooth = objective + Quadratic(ridge * np.eye(n)), gradient
         gradient = lambda x: smooth(x) + ridge * x  # noqa: E731
     interval = INTERVALS.get(kind, (-np.inf, np.inf))
-    return Instance(objective, gradient, _constraints(kind, rng, inside), interval)
+    constraints = _constraints(kind, rng, inside)
+    if kind == "entropy" and "A" not in constraints and q.min() < -LARGEST_EXPONENT:
+        constraints.setdefault("ub", inside + 1.0)  # else the minimiser may be more than a double holds
+    return Instance(objective, gradient, constraints, interval)
 
 
 def _with_map(

@@ -96,7 +96,7 @@ void DualNewton::remember_factor() {
 }
 
 /// A c such that M is between 1 - c and 1 + c times what was factorised; infinite if that has other rows or
-/// variables.                                                                                          (N10)
+/// variables.                                                                                          (N12)
 double DualNewton::change_of_M() const {
   if (factor_rows_ != rows) return infinity;
   double largest = 0;

@@ -33,7 +33,7 @@ void DiagonalLinearisation::subtract_rows(const Vector& moved, Vector& v) const 
   for (std::size_t i = 0; i < rows_.size(); ++i) v[static_cast<Index>(i)] -= row(rows_[i]).dot(moved);
 }
 
-/// The factor may be of an M nearby (N10): then each refinement gains as many digits as they share.
+/// The factor may be of an M nearby (N12): then each refinement gains as many digits as they share.
 void DiagonalLinearisation::solve_with_M(Vector& v) const {
   const auto solve_with_factor = [&](Vector& right_side) {
     triangular_solve(Op::None, factor_, right_side);

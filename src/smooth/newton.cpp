@@ -170,6 +170,7 @@ void Newton::judge(Index i, Products& products) {
   point.x.col(i) = trial_.col(i);
   value[i] = f;
   now.state = State::Stepping;
+  now.largest_gradient = std::max(now.largest_gradient, norm(gradient_.col(i)));
   if (first) return;
   accept(i, residuals_at_trial(i, products));
 }

@@ -46,11 +46,12 @@ class Newton {
     State state = State::Done;
     double value = 0, violation = 0;  // f and the constraints at x
     double nu = 0, slope = 0, noise = 0;
-    double rounding = 0;    // what it may do to the violation
-    double length = 1;      // of the step that is tried
-    double sigma = 0;       // on the diagonal of the Hessian where the quadratic program has no end
-    double best = 0;        // residual so far
-    bool descended = true;  // the last step was clearly downhill
+    double rounding = 0;          // what it may do to the violation
+    double length = 1;            // of the step that is tried
+    double sigma = 0;             // on the diagonal of the Hessian where the quadratic program has no end
+    double best = 0;              // residual so far
+    double largest_gradient = 0;  // so far
+    bool descended = true;        // the last step was clearly downhill
     int idle = 0, halvings = 0, leans = 0;
     bool doubtful = false;  // whether there is a minimum
   };

@@ -29,8 +29,8 @@ std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 /// Those of f. H x and q = grad f - H x, of which the quadratic program's are made, may be enormous where
-/// grad f is not: only of a function of the user's nothing better is known. Where the summands of grad f
-/// cancel each other, their sizes count.
+/// grad f is not. Where the summands of grad f cancel each other, their sizes count; of a function of the
+/// user's, whose summands nobody knows, those of H x do, but not beyond the largest gradient on the way.
 Residuals Newton::residuals_at_trial(Index i, const Products& products) const {
   const VectorsView data = instance_of(equivalent_->program, i).vectors();
   const ProductsView parts = products.column(0);
@@ -42,7 +42,11 @@ Residuals Newton::residuals_at_trial(Index i, const Products& products) const {
         {.x = trial_.col(i), .y = point.y.col(i), .z = point.z.col(i), .z_box = point.z_box.col(i)},
         {.Px = rest, .Ax = parts.Ax, .Gx = parts.Gx, .Aty = parts.Aty, .Gtz = parts.Gtz}, largest);
   };
-  if (program_.evaluate) return with(data.q, parts.Px);
+  if (program_.evaluate) {
+    const double most = progress_[at(i)].largest_gradient;
+    const Vector summands = parts.Px.cwiseMax(-most).cwiseMin(most);
+    return with(summands, gradient_.col(i) - summands);
+  }
   const Residuals plain = with(zero_, gradient_.col(i));
   if (plain.below(exact) || !plain.below(nearly)) return plain;
   Vector summands = Vector::Zero(n_);
