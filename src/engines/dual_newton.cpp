@@ -21,6 +21,7 @@ constexpr double last_digits = 1e-14;
 constexpr double roughly = 1e-2;  // and one that is enough on the way to another temperature
 constexpr int most_steps_at_once = 15;
 constexpr int most_steps_here = 60;
+constexpr int rough_steps = 2;  // at first
 constexpr int most_steps_cooling = 12;
 constexpr int most_coolings = 100;
 constexpr double fastest = 8;      // fall of the temperature at a time
@@ -226,19 +227,19 @@ bool DualNewton::climb(double accuracy, int most_steps) {
     const bool enough = taken >= (damping_ > 0 ? most_steps_here : most_steps);
     if (enough || !std::isfinite(here_.value) || out_of_time()) return false;
     last = error;
-    const double length = advance();
+    const double length = advance(taken < rough_steps);
     if (length == 0 && error <= of_rounding()) return true;
     if (!damp(length)) return false;
   }
 }
 
 /// One step; its length, zero if there is none.
-double DualNewton::advance() {
+double DualNewton::advance(bool rough) {
   const bool again = !factor_rows_.empty();
-  const double length = find_step() ? climb_along_step() : 0;
+  const double length = find_step(rough) ? climb_along_step() : 0;
   if (length > 0 || !again) return length;
   factor_rows_.clear();  // the step may have been by an old factor
-  return find_step() ? climb_along_step() : 0;
+  return find_step(rough) ? climb_along_step() : 0;
 }
 
 double DualNewton::climb_along_step() {

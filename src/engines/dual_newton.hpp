@@ -89,7 +89,7 @@ class DualNewton {
   void choose_rows();
   void set_curvature();
   void form_M();
-  [[nodiscard]] bool find_step();
+  [[nodiscard]] bool find_step(bool rough);
   [[nodiscard]] bool solve_on_set();
   [[nodiscard]] bool solve_with_M();
   void solve_with_factor(Index size);
@@ -100,7 +100,7 @@ class DualNewton {
   void hold_all();
   void list_set();
   [[nodiscard]] bool change_set();
-  [[nodiscard]] double advance();
+  [[nodiscard]] double advance(bool rough);
   [[nodiscard]] double climb_along_step();
   [[nodiscard]] bool damp(double length);
   [[nodiscard]] double search(double slope);

@@ -155,12 +155,13 @@ bool DualNewton::change_set() {
   return changed;
 }
 
-bool DualNewton::find_step() {
+/// A rough one leaves the set as it is: far from the solution it would not last.
+bool DualNewton::find_step(bool rough) {
   choose_rows();
   set_curvature();
   if (step_by_last_factor()) return true;
   if (!step_on_rows()) return false;
-  for (int change = 1; change < most_changes && change_set(); ++change) {
+  for (int change = rough ? most_changes : 1; change < most_changes && change_set(); ++change) {
     list_set();
     if (out_of_time() || !solve_on_set()) return false;
   }
