@@ -66,22 +66,26 @@ def measure(name: str, workload: Workload, seconds: float) -> dict[str, Any]:
     layer = layer_named(name, workload)
     numbers = {k: torch.tensor(v, requires_grad=True) for k, v in workload.numbers().items()}
     bar = torch.linspace(0.5, 1.5, workload.n, dtype=torch.float64)
+    bars = bar.expand(workload.batch, -1) if workload.batch else bar
     times: list[float] = []
     begin = time.perf_counter()
     while not times or (time.perf_counter() - begin < seconds and len(times) < MOST_CALLS):
         start = time.perf_counter()
         x = layer(*numbers.values())
-        gradients = torch.autograd.grad(x, list(numbers.values()), bar)
+        gradients = torch.autograd.grad(x, list(numbers.values()), bars)
         times.append(time.perf_counter() - start)
     found = dict(zip(numbers, gradients, strict=True))
     return {"seconds": median(times), "calls": len(times), **_errors(workload, x, found, bar)}
 
 
 def _errors(workload: Workload, x: Any, found: dict[str, Any], bar: Any) -> dict[str, float]:
-    """Against a reference on the active rows that our own layer finds."""
+    """Against a reference on the active rows that our own layer finds; of a batch the first instance."""
     from altdiff.torch import Linear, Separable, solve_convex
 
-    of = workload.numbers()
+    of = workload.first_instance()
+    if workload.batch:  # gradients of what instances share are sums
+        name = next(iter(found))
+        x, found = x[0], {name: found[name][0]}
     constraints: dict[str, Any] = {name: of[name] for name in ("A", "b", "G", "h")}
     softmax = workload.kind == "softmax"
     objective = (
@@ -92,7 +96,9 @@ def _errors(workload: Workload, x: Any, found: dict[str, Any], bar: Any) -> dict
     solution: Any = solve_convex(objective, **constraints)
     exact, gradients = reference(workload, solution.x.numpy(), solution.z.numpy(), bar.numpy())
     errors = [
-        np.abs(found[name].numpy() - value).max() / np.abs(value).max() for name, value in gradients.items()
+        np.abs(value.numpy() - gradients[name]).max() / np.abs(gradients[name]).max()
+        for name, value in found.items()
+        if name in gradients
     ]
     return {
         "x": float(np.abs(x.detach().numpy() - exact).max() / np.abs(exact).max()),

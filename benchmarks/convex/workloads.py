@@ -17,11 +17,13 @@ class Workload:
     n: int
     m: int
     p: int
+    batch: int = 0  # instances that share the constraints; 0: one, without a batch dimension
 
     @property
     def name(self) -> str:
         """As the command line has it."""
-        return f"{self.kind}-{self.n}-{self.m}-{self.p}"
+        alone = f"{self.kind}-{self.n}-{self.m}-{self.p}"
+        return f"{alone}-{self.batch}" if self.batch else alone
 
     @staticmethod
     def named(name: str) -> Workload:
@@ -30,29 +32,39 @@ class Workload:
         return Workload(kind, *(int(size) for size in sizes))
 
     def numbers(self) -> dict[str, Array]:
-        """The data of one instance, with a feasible point by construction."""
+        """The data, with a feasible point by construction; the first number has the batch dimension."""
         rng = np.random.default_rng([self.n, self.m, self.p])
         inside = rng.uniform(0.1, 1.0, size=self.n)
         A, G = rng.normal(size=(self.p, self.n)), rng.normal(size=(self.m, self.n))
         numbers = {"A": A, "b": A @ inside, "G": G, "h": G @ inside + rng.uniform(size=self.m)}
+        lead = (self.batch,) if self.batch else ()
         if self.kind == "softmax":
-            return {"q": rng.normal(size=self.n), **numbers}
-        return {"M": rng.normal(size=(2 * self.n, self.n)), **numbers}
+            return {"q": rng.normal(size=(*lead, self.n)), **numbers}
+        return {"M": rng.normal(size=(*lead, 2 * self.n, self.n)), **numbers}
+
+    def first_instance(self) -> dict[str, Array]:
+        """The data of one instance."""
+        numbers = self.numbers()
+        if self.batch:
+            name = next(iter(numbers))
+            numbers[name] = numbers[name][0]
+        return numbers
 
 
 SOFTMAX = [
     Workload("softmax", *sizes) for sizes in ((100, 30, 10), (300, 100, 20), (500, 200, 20), (1000, 500, 200))
 ]
 LOGISTIC = [Workload("logistic", n, n // 2, n // 10) for n in (20, 50, 100, 200)]
-WORKLOADS = [*SOFTMAX, *LOGISTIC]
+BATCHES = [Workload("softmax", 100, 30, 10, 64), Workload("logistic", 20, 10, 2, 64)]
+WORKLOADS = [*SOFTMAX, *LOGISTIC, *BATCHES]
 
 
 def reference(workload: Workload, x: Array, z: Array, bar: Array) -> tuple[Array, dict[str, Array]]:
     """x and the gradients by Newton's method and a dense solve on the rows that have a multiplier.
 
-    Written with NumPy alone, so that it judges every layer alike.
+    Of the first instance alone. Written with NumPy alone, so that it judges every layer alike.
     """
-    of = workload.numbers()
+    of = workload.first_instance()
     C = np.concatenate([of["A"], of["G"][z > 0]])
     d = np.concatenate([of["b"], of["h"][z > 0]])
     n, rows = x.size, len(d)
