@@ -38,7 +38,9 @@ def test_a_point_outside_the_domain_is_no_solution() -> None:
     assert kkt_residual(instance, replace(solution, x=solution.x - 2 * solution.x.max())) == np.inf
 
 
-@pytest.mark.parametrize("name", ["softmax-30-10-3", "logistic-12-6-2", "softmax-30-10-3-4", "logistic-12-6-2-3"])
+@pytest.mark.parametrize(
+    "name", ["softmax-30-10-3", "logistic-12-6-2", "softmax-30-10-3-4", "logistic-12-6-2-3"]
+)
 def test_our_errors_on_the_timed_programs_are_small(name: str) -> None:
     cell = measure("altdiff", Workload.named(name), seconds=0.0)
     assert cell["x"] < 1e-10
