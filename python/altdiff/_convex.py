@@ -12,7 +12,7 @@ from altdiff._arrays import is_sparse, real_array
 from altdiff._convex_batch import Numbers
 from altdiff._convex_layout import layout_of_terms
 from altdiff._directions import cotangent
-from altdiff._fields import POINT
+from altdiff._fields import CONSTRAINTS, POINT
 from altdiff._layer import Solved
 from altdiff._objectives import Objective, labels_of
 from altdiff._settings import native_settings
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from altdiff._arrays import Array
     from altdiff._convex_layout import ConvexLayout
     from altdiff._settings import Settings
-
-CONSTRAINTS = ("G", "h", "A", "b", "lb", "ub")
 
 
 class ConvexGradient(NamedTuple):

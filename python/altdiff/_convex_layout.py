@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from altdiff._fields import DIMENSIONS
+from altdiff._fields import CONSTRAINTS, DIMENSIONS
 from altdiff._layout import make_layout, places_in
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from altdiff._objectives import Structure, Term
 
 _REMEMBERED = 256  # layouts; a training loop has a few
-_CONSTRAINTS = ("G", "h", "A", "b", "lb", "ub")
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def _program(n: int, numbers: Sequence[Number], constraints: tuple[Shape | None,
         return make_layout(((n, n), (*lead, n), *constraints), (True,) * len(DIMENSIONS))
     except ValueError as error:
         named = [(number.label, number.shape) for number in numbers]
-        named += [(name, s) for name, s in zip(_CONSTRAINTS, constraints, strict=True) if s is not None]
+        named += [(name, s) for name, s in zip(CONSTRAINTS, constraints, strict=True) if s is not None]
         if "broadcast" not in str(error):
             raise
         shapes = ", ".join(f"{name} {shape}" for name, shape in named)
@@ -160,7 +159,7 @@ def _variables_of_terms(
 
 
 def _variables_of_constraints(constraints: tuple[Shape | None, ...]) -> int | None:
-    for name, shape in zip(_CONSTRAINTS, constraints, strict=True):
+    for name, shape in zip(CONSTRAINTS, constraints, strict=True):
         if name in ("G", "A", "lb", "ub") and shape is not None and len(shape) >= len(DIMENSIONS[name]):
             return shape[-1]
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 FIELDS = ("P", "q", "G", "h", "A", "b", "lb", "ub")
+CONSTRAINTS = FIELDS[2:]  # what an objective of any kind is minimised under
 
 MATRICES = ("P", "G", "A")
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from altdiff._convex import CONSTRAINTS, arrays_of
+from altdiff._convex import arrays_of
 from altdiff._convex_batch import TERM_FIELDS, Numbers, constraint_problem, native_terms, require_numbers
 from altdiff._directions import block, direction
-from altdiff._fields import FIELDS, MATRICES
+from altdiff._fields import CONSTRAINTS, FIELDS, MATRICES
 from altdiff._native import core
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from altdiff._fields import CONSTRAINTS
 from altdiff._native import core
 from altdiff.torch import ConvexLayer, Linear, LogSumExp, Quadratic, Separable, builder, solve_convex
 from altdiff.torch import _convex_call as way
@@ -48,7 +49,7 @@ def tensors(seed: int, batch: tuple[int, ...] = (), batched: tuple[str, ...] = (
 
 def outcome(kind: str, values: Tensors, on_failure: str = "raise") -> Tensors:
     """The solution, and the gradients of a loss that all of it enters."""
-    constraints = {name: values[name] for name in way.CONSTRAINTS}
+    constraints = {name: values[name] for name in CONSTRAINTS}
     solution: Any = solve_convex(MAKE[kind](values), **constraints, on_failure=on_failure)
     parts = {name: getattr(solution, name) for name in PARTS}
     loss: Any = sum((i + 1.0) * part.sum() for i, part in enumerate(parts.values()))
@@ -59,7 +60,7 @@ def outcome(kind: str, values: Tensors, on_failure: str = "raise") -> Tensors:
 
 def is_quick(*arguments: Any) -> bool:
     structure = (Linear(0) + Separable("entropy")).structure
-    padded = (*arguments, *(None,) * (1 + len(way.CONSTRAINTS) - len(arguments)))
+    padded = (*arguments, *(None,) * (1 + len(CONSTRAINTS) - len(arguments)))
     return way.exchange.solve(structure, padded, core.Settings(), 1) is not None
 
 

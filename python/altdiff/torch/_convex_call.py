@@ -10,7 +10,7 @@ from altdiff import _convex_batch, _layer
 from altdiff._convex_batch import ConvexBatch, Numbers, native_terms, number_places, part_of_shape
 from altdiff._convex_layout import layout_of_terms
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
-from altdiff._fields import POINT
+from altdiff._fields import CONSTRAINTS, POINT
 from altdiff._layer import Solved
 from altdiff._native import core
 from altdiff.torch._evaluate import evaluator, starting_points
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from altdiff.torch._function import Call
 
     Tensors = tuple[Tensor | None, ...]
-
-CONSTRAINTS = ("G", "h", "A", "b", "lb", "ub")
 
 
 def _of_shape(tensor: Any, shape: tuple[int, ...]) -> Any:

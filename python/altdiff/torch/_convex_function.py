@@ -17,12 +17,12 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from altdiff._arrays import is_sparse
 from altdiff._dense import COTANGENTS as DIFFERENTIABLE
-from altdiff._fields import DIMENSIONS, POINT
+from altdiff._fields import CONSTRAINTS, DIMENSIONS, POINT
 from altdiff._layer import Solved
 from altdiff._stack import is_list_of_sparse
 from altdiff._status import Status
 from altdiff.torch._batching import batch_tensors
-from altdiff.torch._convex_call import CONSTRAINTS, batch_of, pull_back_quickly
+from altdiff.torch._convex_call import batch_of, pull_back_quickly
 from altdiff.torch._dynamo import hidden
 from altdiff.torch._evaluate import flattened, rows_of
 from altdiff.torch._outputs import REPORT, STATUS, outputs_of
