@@ -18,6 +18,7 @@
 #include "linalg/threads.hpp"
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
+#include "problem/deadline.hpp"
 #include "problem/residuals.hpp"
 #include "solve_carefully.hpp"
 
@@ -26,7 +27,6 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double first_target = 1e-3;  // accuracy at which the active set is worth a first try of the finish
-constexpr double degenerate_margin = 1e-9;
 constexpr double interior_target = 1e-10;  // of the interior point, before the finish
 constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite convex; its largest entry is 1
 constexpr double no_curvature = 1e-8;  // below minus this P curves downwards
@@ -173,9 +173,8 @@ class Solver {
   [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
 
   [[nodiscard]] Settings for_the_time_left() const {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
     Settings settings = settings_;
-    settings.time_limit -= elapsed.count();
+    settings.time_limit = deadline_.seconds_left();
     return settings;
   }
 
@@ -346,7 +345,6 @@ class Solver {
     return Status::NumericalError;
   }
 
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   /// A finish whose residuals were not below tolerance.
   struct Rejected {
     Finished<M> finished;
@@ -355,6 +353,7 @@ class Solver {
   };
 
   const Settings& settings_;
+  const Deadline deadline_{settings_.time_limit};
   QuadraticProgram<M> user_;
   std::shared_ptr<const ScaledProgram<M>> program_;
   Solution<M> solution_;

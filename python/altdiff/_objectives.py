@@ -77,8 +77,7 @@ class Term(Objective):
     def __init__(self, kind: str = "quadratic", exponent: float | None = None, **numbers: Any) -> None:
         self.numbers: dict[str, Any] = numbers  # None: absent
         given = [value is not None for value in numbers.values()]
-        own: Any = type(self)
-        self.own_structure = _structure(own, kind, exponent, *given)
+        self.own_structure = _structure(type(self), kind, exponent, *given)  # type: ignore[arg-type]
 
     @property
     def terms(self) -> tuple[Term, ...]:

@@ -72,7 +72,7 @@ class SmoothExchange {
                                const std::vector<bool>& needed, double missing, bool unless_solved) const {
     Looked looked;
     Looked cotangents;
-    if (!library_.look_at(tensors, looked) || !library_.look_at(bars, cotangents)) return nb::none();
+    if (!library_.look_at(tensors, looked, true) || !library_.look_at(bars, cotangents)) return nb::none();
     const std::size_t numbers = batch.places.size();
     if (looked.size() != numbers + constraints) return nb::none();  // solved the long way
     SmoothGradient targets{.terms = std::vector<TermGradient>(batch.program.terms.size())};

@@ -79,7 +79,7 @@ TensorLibrary::TensorLibrary(const nb::object& functions, nb::tuple types)
     functions_ = exchange;
 }
 
-bool TensorLibrary::look_at(const nb::tuple& objects, Looked& looked) const {
+bool TensorLibrary::look_at(const nb::tuple& objects, Looked& looked, bool again) const {
   if (functions_ == nullptr) return false;
   looked.assign(objects.size(), {});
   std::size_t place = 0;
@@ -94,8 +94,9 @@ bool TensorLibrary::look_at(const nb::tuple& objects, Looked& looked) const {
     if (tensor.data == nullptr || tensor.device.device_type != dlpack::cpu ||
         tensor.dtype != nb::dtype<double>() || !in_c_order(tensor))
       return false;
-    // The one property of a tensor that DLPack cannot tell: its numbers may stand for their opposites.
-    if (nb::cast<bool>(is_negated_(object))) return false;
+    // The one property of a tensor that DLPack cannot tell: its numbers may stand for their opposites. That
+    // never changes.
+    if (!again && nb::cast<bool>(is_negated_(object))) return false;
   }
   return true;
 }

@@ -39,8 +39,8 @@ class TensorLibrary {
   /// looked at.
   TensorLibrary(const nanobind::object& functions, nanobind::tuple types);
 
-  /// Whether the core can read all of these, None apart, where they are.
-  [[nodiscard]] bool look_at(const nanobind::tuple& objects, Looked& looked) const;
+  /// Whether the core can read all of these, None apart, where they are. `again`: it could before.
+  [[nodiscard]] bool look_at(const nanobind::tuple& objects, Looked& looked, bool again = false) const;
 
   /// A new tensor of the library's; `data` is where its numbers go.
   [[nodiscard]] nanobind::object tensor(Sizes shape, double*& data) const;

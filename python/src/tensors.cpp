@@ -62,7 +62,7 @@ class TensorExchange {
                                const std::array<bool, 8>& needed, double missing, bool unless_solved) const {
     Looked looked;
     Looked cotangents;
-    if (!library_.look_at(fields, looked) || !library_.look_at(bars, cotangents)) return nb::none();
+    if (!library_.look_at(fields, looked, true) || !library_.look_at(bars, cotangents)) return nb::none();
     for (std::size_t f = 0; f < looked.size(); ++f)
       if (looked[f].data != batch.program.fields.at(f).data) return nb::none();
     BatchGradient targets{};

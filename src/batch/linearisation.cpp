@@ -10,6 +10,8 @@ namespace altdiff::detail {
 
 namespace {
 
+constexpr int few_refinements = 8;
+
 constexpr Index shared_width = 32;
 constexpr Index own_numbers = 32768;     // of spaces that are in use together: they fit into the second cache
 constexpr double only_rounding = 1e-14;  // a correction, relative to what it corrects, that is only rounding
@@ -95,6 +97,14 @@ void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_
     z += d.z;
     z_box += d.z_box;
   }
+}
+
+Linearised Linearised::by_set(const ActiveSetEngine& engine, Index column, const ConstraintSpace& space,
+                              const DualState& state, std::shared_ptr<const OwnSpace> own) {
+  return {.space = &space,
+          .set = KeptSet(state),
+          .refinements = engine.refined[at(column)] != 0 ? few_refinements : 0,
+          .own = std::move(own)};
 }
 
 void BatchLinearisation::solve(const BatchProgram& program, Index first, PointBlock& t,

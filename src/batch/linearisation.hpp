@@ -20,6 +20,10 @@ struct Linearised {
   std::shared_ptr<const OwnSpace> own{};  // where the space is not one of the batch's
   std::shared_ptr<const Linearisation<DenseMatrix>> other{};
 
+  /// By the active set of a column of an engine.
+  static Linearised by_set(const ActiveSetEngine& engine, Index column, const ConstraintSpace& space,
+                           const DualState& state, std::shared_ptr<const OwnSpace> own);
+
   [[nodiscard]] bool known() const { return quartet != nullptr || space != nullptr || other != nullptr; }
 };
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <altdiff/batch.hpp>
-#include <chrono>
 #include <span>
 
 #include "batch/grouping.hpp"
@@ -11,6 +10,7 @@
 #include "linalg/threads.hpp"
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
+#include "problem/deadline.hpp"
 #include "problem/rows.hpp"
 #include "solve_one.hpp"
 
@@ -19,10 +19,7 @@ namespace altdiff {
 namespace {
 
 using namespace detail;
-using Clock = std::chrono::steady_clock;
 
-constexpr double degenerate_margin = 1e-9;
-constexpr int few_refinements = 8;
 constexpr int many_refinements = 30;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
@@ -181,7 +178,7 @@ class BatchSolver {
     for (const Member& member : members) {
       const auto lane = at(member.i % lanes);
       const QuartetResult& result = workspace.result;
-      if (!result.exact[lane] || result.changes[lane] > settings_.max_iterations || late() ||
+      if (!result.exact[lane] || result.changes[lane] > settings_.max_iterations || deadline_.passed() ||
           !result.residuals[lane].below(settings_.tolerance))
         continue;
       if (result.margin[lane] < degenerate_margin &&
@@ -202,7 +199,7 @@ class BatchSolver {
     engine.run(states);
     for (std::size_t j = 0; j < members.size(); ++j) {
       const bool solved = states[j].outcome == DualState::Outcome::Solved &&
-                          states[j].changes <= settings_.max_iterations && !late() &&
+                          states[j].changes <= settings_.max_iterations && !deadline_.passed() &&
                           engine.residuals[j].below(settings_.tolerance);
       const auto c = static_cast<Index>(j);
       const bool redundant = members[j].instance.space->equalities() < program_.p;
@@ -218,14 +215,8 @@ class BatchSolver {
   }
 
   [[nodiscard]] std::vector<std::int8_t> first_set(Index i) const {
-    const Index m = program_.m;
-    std::vector<std::int8_t> side(at(m) + result_->bounded.size());
-    if (initial_.x.size() == 0) return side;
-    for (Index row = 0; row < m; ++row) side[at(row)] = initial_.z(row, i) > 0 ? 1 : 0;
-    for (std::size_t b = 0; b < result_->bounded.size(); ++b) {
-      const double z = initial_.z_box(result_->bounded[b], i);
-      side[at(m) + b] = static_cast<std::int8_t>((z > 0 ? 1 : 0) - (z < 0 ? 1 : 0));
-    }
+    std::vector<std::int8_t> side(at(program_.m) + result_->bounded.size());
+    if (initial_.x.size() > 0) set_sides(result_->bounded, initial_.z.col(i), initial_.z_box.col(i), side);
     return side;
   }
 
@@ -268,10 +259,8 @@ class BatchSolver {
             .residuals = engine.residuals[at(j)],
             .margin = engine.margin[at(j)],
             .degenerate = engine.margin[at(j)] < degenerate_margin});
-    result_->instances[at(member.i)] = {.space = member.instance.space,
-                                        .set = KeptSet(state),
-                                        .refinements = engine.refined[at(j)] != 0 ? few_refinements : 0,
-                                        .own = std::move(member.own)};
+    result_->instances[at(member.i)] =
+        Linearised::by_set(engine, j, *member.instance.space, state, std::move(member.own));
   }
 
   void accept(const Quartet& quartet, const QuartetResult& result, Index i) {
@@ -332,10 +321,11 @@ class BatchSolver {
   void hand_on(Index i, const Instance& instance, bool at_limit) {
     if (!valid_matrices(instance.matrices)) return;
     Settings rest = settings_;
-    rest.time_limit = std::max(settings_.time_limit - elapsed(), 1e-9);
+    rest.time_limit = deadline_.rest();
     const QuadraticProgram<DenseMatrix> qp = program_of(instance);
     Point start = known_start(i);
-    if (active_set() && !at_limit && !late() && curvature_of(normalised(qp).P) == Curvature::Positive) {
+    if (active_set() && !at_limit && !deadline_.passed() &&
+        curvature_of(normalised(qp).P) == Curvature::Positive) {
       const Proximal found = solve_proximal(instance, result_->bounded);
       if (found.found() && settled(i, qp, found)) return;
       if (found.found()) start = found.as_point();
@@ -361,7 +351,7 @@ class BatchSolver {
       accept(i, *finished);
       return true;
     }
-    if (!found.residuals.below(settings_.tolerance) || late()) return false;
+    if (!found.residuals.below(settings_.tolerance) || deadline_.passed()) return false;
     accept(i, found);
     return true;
   }
@@ -374,14 +364,9 @@ class BatchSolver {
             .z_box = initial_.z_box.col(i)};
   }
 
-  [[nodiscard]] double elapsed() const {
-    return std::chrono::duration<double>(Clock::now() - start_).count();
-  }
-  [[nodiscard]] bool late() const { return elapsed() > settings_.time_limit; }
-
-  const Clock::time_point start_ = Clock::now();
   const BatchProgram& program_;
   const Settings& settings_;
+  const Deadline deadline_{settings_.time_limit};
   const PointBlock& initial_;
   Grouping grouping_;
   Index space_memory_ = 0, M_memory_ = 0;

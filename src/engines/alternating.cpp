@@ -85,7 +85,7 @@ auto AlternatingEngine<M>::advance(double target) -> Outcome {
     if (certificates_.proves_primal_infeasible(qp_, drift_)) return Outcome::PrimalInfeasible;
     if (certificates_.proves_dual_infeasible(qp_, drift_.x)) return Outcome::DualInfeasible;
     if (settings_.poll) settings_.poll();
-    if (out_of_time()) return Outcome::TimeLimit;
+    if (deadline_.passed()) return Outcome::TimeLimit;
     if (rounds_ >= next_adaptation_ && !adapt_penalty(residuals)) return Outcome::NumericalError;
   }
   return Outcome::MaxIterations;
@@ -181,12 +181,6 @@ void AlternatingEngine<M>::report(const Residuals& residuals) const {
   (void)std::snprintf(line.data(), line.size(), "%7d  primal %.1e  dual %.1e  gap %.1e  rho %.1e", rounds_,
                       residuals.primal, residuals.dual, residuals.gap, rho_);
   settings_.log(line.data());
-}
-
-template <Matrix M>
-bool AlternatingEngine<M>::out_of_time() const {
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-  return elapsed.count() > settings_.time_limit;
 }
 
 template class AlternatingEngine<DenseMatrix>;

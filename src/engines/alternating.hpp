@@ -2,10 +2,10 @@
 
 #include <altdiff/problem.hpp>
 #include <altdiff/settings.hpp>
-#include <chrono>
 
 #include "linalg/augmented_system.hpp"
 #include "problem/certificates.hpp"
+#include "problem/deadline.hpp"
 #include "problem/residuals.hpp"
 
 namespace altdiff::detail {
@@ -42,11 +42,10 @@ class AlternatingEngine {
   [[nodiscard]] double disagreement();
   [[nodiscard]] bool adapt_penalty(const Residuals& residuals);
   void report(const Residuals& residuals) const;
-  [[nodiscard]] bool out_of_time() const;
 
   const QuadraticProgram<M>& qp_;
   const Settings& settings_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Deadline deadline_{settings_.time_limit};
   AugmentedSystem<M> system_;
   ResidualCheck<M> residuals_of_;
   CertificateCheck<M> certificates_;

@@ -44,8 +44,7 @@ DualNewton::DualNewton(Index n, Index m, Index p)
       n_(n),
       m_(m),
       p_(p),
-      C_(padded(m + p), n + 1),  // the last column is only room
-      scaled_(padded(m + p), n + 1),
+      scaled_(padded(m + p), n + 1),  // the last column is only room
       M_(padded(m + p), m + p + 1),
       factor_(padded(m + p), m + p + 1) {
   const Index k = m + p;
@@ -56,6 +55,7 @@ DualNewton::DualNewton(Index n, Index m, Index p)
   kept_.resize(k);
   held_.resize(at(k));
   rows.reserve(at(k));
+  row_data_.reserve(at(k));
   set_.reserve(at(k));
   factor_rows_.reserve(at(k));
   next_y_.resize(p);
@@ -72,11 +72,7 @@ DualNewton::DualNewton(Index n, Index m, Index p)
 
 void DualNewton::load(const SeparableProgram& program) {
   program_ = &program;
-  const MatricesView& data = program.constraints.matrices;
   const VectorsView vectors = program.constraints.vectors();
-  const Index stride = C_.rows();
-  if (p_ > 0) small_transpose(data.A, n_, n_, p_, C_.data(), stride);
-  if (m_ > 0) small_transpose(data.G, n_, n_, m_, C_.data() + p_, stride);
   offset_.setZero();
   set_temperature(1);
   if (program.offset != nullptr) offset_ = Eigen::Map<const Vector>(program.offset, n_);
@@ -115,7 +111,7 @@ bool DualNewton::cool() {
   evaluate(y, z, here_);
   if (!climb(roughly, most_steps_here)) return false;
   double factor = fastest;
-  for (int tries = 0; temperature > 1 && tries < most_coolings && !out_of_time(); ++tries) {
+  for (int tries = 0; temperature > 1 && tries < most_coolings && !deadline_.passed(); ++tries) {
     known_y_ = y;
     known_z_ = z;
     foresee();
@@ -154,10 +150,7 @@ void DualNewton::foresee() {
   drift_y_.setZero(p_);
   drift_z_.setZero(m_);
   for (Index j = 0; j < n_; ++j) pull_[j] = D[j] > 0 ? -D[j] * here_.first[j] * weight_[j] / temperature_ : 0;
-  for (Index i = 0; i < count(); ++i) {
-    right_[i] = 0;
-    for (Index j = 0; j < n_; ++j) right_[i] += C_(rows[at(i)], j) * pull_[j];
-  }
+  for (Index i = 0; i < count(); ++i) right_[i] = row_of_C(rows[at(i)]).dot(pull_);
   hold_all();
   if (!solve_with_M()) return;
   for (Index i = 0; i < count(); ++i)
@@ -225,7 +218,7 @@ bool DualNewton::climb(double accuracy, int most_steps) {
     const double error = violation(here_);
     if (error <= accuracy || (error <= of_rounding() && error >= 0.5 * last)) return true;
     const bool enough = taken >= (damping_ > 0 ? most_steps_here : most_steps);
-    if (enough || !std::isfinite(here_.value) || out_of_time()) return false;
+    if (enough || !std::isfinite(here_.value) || deadline_.passed()) return false;
     last = error;
     const double length = advance(taken < rough_steps);
     if (length == 0 && error <= of_rounding()) return true;
@@ -253,15 +246,14 @@ double DualNewton::climb_along_step() {
 bool DualNewton::damp(double length) {
   if (length == 0) {
     if (damping_ == 0)
-      for (Index i = 0; i < p_ + m_; ++i)
-        row_sizes_[i] = C_.row(i).head(n_).array().square().matrix().dot(weight_.cwiseInverse());
+      for (Index i = 0; i < p_ + m_; ++i) row_sizes_[i] = row_of_C(i).cwiseAbs2().dot(weight_.cwiseInverse());
     damping_ = damping_ == 0 ? first_damping : 100 * damping_;
   } else if (length == 1) {
     damping_ *= 0.1;
   } else if (length < 0.1) {
     damping_ *= 4;
   }
-  return damping_ < most_damping && !out_of_time();
+  return damping_ < most_damping && !deadline_.passed();
 }
 
 /// Goes along the step, as far as the dual rises.

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <altdiff/settings.hpp>
-#include <chrono>
-#include <limits>
 
 #include "engines/active_set/engine.hpp"
 #include "linalg/memory.hpp"
 #include "linalg/small.hpp"
 #include "objectives/phi.hpp"
+#include "problem/deadline.hpp"
 
 namespace altdiff::detail {
 
@@ -37,11 +36,8 @@ class DualNewton {
   /// False: not solved within a few steps; another method should.
   [[nodiscard]] bool run(const SeparableProgram& program, const VectorView& y, const VectorView& z);
 
-  /// No run goes on for longer than `seconds` after `begin`.
-  void limit_time(std::chrono::steady_clock::time_point begin, double seconds) {
-    begin_ = begin;
-    seconds_ = seconds;
-  }
+  /// No run goes on after that.
+  void limit_time(const Deadline& deadline) { deadline_ = deadline; }
 
   Vector x, y, z, z_box;
   Vector D;                   ///< inverse of the Hessian's diagonal; zero at a bound
@@ -72,11 +68,12 @@ class DualNewton {
   [[nodiscard]] double row_value(const Trial& trial, Index row) const {
     return row < p_ ? trial.Ax[row] : trial.Gx[row - p_];
   }
-  void load(const SeparableProgram& program);
-  [[nodiscard]] bool out_of_time() const {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-    return elapsed.count() > seconds_;
+  /// A row of C = [A; G].
+  [[nodiscard]] Eigen::Map<const Vector> row_of_C(Index row) const {
+    const MatricesView& data = program_->constraints.matrices;
+    return {row < p_ ? data.A + row * n_ : data.G + (row - p_) * n_, n_};
   }
+  void load(const SeparableProgram& program);
   [[nodiscard]] bool climb(double accuracy, int most_steps);
   [[nodiscard]] double of_rounding() const;
   [[nodiscard]] bool cool();
@@ -110,11 +107,10 @@ class DualNewton {
   void measure_margin();
 
   Index n_, m_, p_;
-  std::chrono::steady_clock::time_point begin_{};
-  double seconds_ = std::numeric_limits<double>::infinity();
+  Deadline deadline_{};
   const SeparableProgram* program_ = nullptr;
-  PooledMatrix C_;       // [A; G], padded columns
-  PooledMatrix scaled_;  // its rows in `rows`, times the root of D
+  std::vector<const double*> row_data_{};  // of `rows`
+  PooledMatrix scaled_;                    // these, times the root of D
   PooledMatrix M_, factor_;
   std::vector<Index> factor_rows_{};  // of the last factor that may serve again, and D in it
   Vector factor_D_;

@@ -36,7 +36,7 @@ void DualNewton::correct() {
         y[row] += step_[i];
       else
         z[row - p_] = std::max(0.0, z[row - p_] + step_[i]);
-      for (Index j = 0; j < n_; ++j) pull_[j] += C_(row, j) * step_[i];
+      pull_ += step_[i] * row_of_C(row);
     }
     there_.x = (here_.x - D.cwiseProduct(pull_)).cwiseMax(lower_).cwiseMin(upper_);
     t_ = (there_.x - offset_).array();
@@ -107,13 +107,11 @@ void DualNewton::measure_margin() {
     if (D[j] > 0) size += x[j] * x[j] / D[j];
   size = std::isfinite(size) && size > 0 ? std::sqrt(size) : 1;
   margin = infinity;
-  t_ = Eigen::ArrayXd::Zero(m_ + p_);
-  for (Index j = 0; j < n_; ++j) t_ += D[j] * C_.col(j).head(m_ + p_).array().square();
   const auto note = [&](double slack, double multiplier, double length) {
     if (!std::isfinite(slack) || !(length > 0)) return;
     margin = std::min(margin, std::max({0.0, slack / length, multiplier * length}) / size);
   };
-  for (Index i = 0; i < m_; ++i) note(-here_.Gx[i], z[i], std::sqrt(t_[p_ + i]));
+  for (Index i = 0; i < m_; ++i) note(-here_.Gx[i], z[i], std::sqrt(row_of_C(p_ + i).cwiseAbs2().dot(D)));
   for (Index j = 0; j < n_; ++j) {
     const double curvature = here_.second[j] * weight_[j];
     const double length = std::isfinite(curvature) ? 1 / std::sqrt(curvature) : 0;

@@ -33,20 +33,17 @@ void DualNewton::choose_rows() {
 void DualNewton::set_curvature() {
   const auto x_here = here_.x.array();
   const auto inside = x_here > lower_.array() && x_here < upper_.array();
-  D = inside.select(1 / (weight_.array() * here_.second), 0.0);
+  D = 1 / (weight_.array() * here_.second);
+  D = inside.select(D, 0.0);
 }
 
 /// M on `rows`.                                                                                         (N5)
 void DualNewton::form_M() {
   const Index k = count();
   root_ = D.cwiseSqrt();
-  const Index* chosen = rows.data();
-  for (Index j = 0; j < n_; ++j) {
-    const double root = root_[j];
-    const double* source = C_.data() + j * C_.rows();
-    double* target = scaled_.data() + j * scaled_.rows();
-    for (Index i = 0; i < k; ++i) target[i] = source[chosen[i]] * root;
-  }
+  row_data_.clear();
+  for (const Index row : rows) row_data_.push_back(row_of_C(row).data());
+  small_scaled_rows(row_data_, root_.data(), n_, scaled_.data(), scaled_.rows());
   gram(1, scaled_.topRows(k).leftCols(n_), 0, M_.topRows(k).leftCols(k), 1);
   symmetrise(M_.topRows(k).leftCols(k));
 }
@@ -163,7 +160,7 @@ bool DualNewton::find_step(bool rough) {
   if (!step_on_rows()) return false;
   for (int change = rough ? most_changes : 1; change < most_changes && change_set(); ++change) {
     list_set();
-    if (out_of_time() || !solve_on_set()) return false;
+    if (deadline_.passed() || !solve_on_set()) return false;
   }
   // Where the set did not settle, no multiplier may fall below zero all the same.
   for (Index i = 0; i < count(); ++i)

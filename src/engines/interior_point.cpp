@@ -266,7 +266,7 @@ auto InteriorPoint<M>::iterate(double target, bool until_separated) -> Outcome {
     if (settings_.poll) settings_.poll();
     if (Outcome outcome{}; certified(outcome)) return outcome;
     const Outcome end = best_worst_ <= target ? Outcome::Reached : Outcome::Stalled;
-    if (out_of_time()) return best_worst_ <= target ? Outcome::Reached : Outcome::TimeLimit;
+    if (deadline_.passed()) return best_worst_ <= target ? Outcome::Reached : Outcome::TimeLimit;
     if (iterations_ >= std::min(settings_.max_iterations, most_iterations))
       return best_worst_ <= target ? Outcome::Reached : Outcome::MaxIterations;
     if (idle_ > (best_worst_ < nearly_there ? patience / 4 : patience)) return end;
@@ -300,12 +300,6 @@ bool InteriorPoint<M>::certified(Outcome& outcome) {
     return true;
   }
   return false;
-}
-
-template <Matrix M>
-bool InteriorPoint<M>::out_of_time() const {
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-  return elapsed.count() > settings_.time_limit;
 }
 
 template <Matrix M>

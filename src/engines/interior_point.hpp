@@ -2,10 +2,10 @@
 
 #include <altdiff/problem.hpp>
 #include <altdiff/settings.hpp>
-#include <chrono>
 
 #include "engines/newton_system.hpp"
 #include "problem/certificates.hpp"
+#include "problem/deadline.hpp"
 
 namespace altdiff::detail {
 
@@ -66,12 +66,11 @@ class InteriorPoint {
   void note_progress(const Measure& now);
   [[nodiscard]] double mu() const;
   [[nodiscard]] bool certified(Outcome& outcome);
-  [[nodiscard]] bool out_of_time() const;
   void report(const Measure& now) const;
 
   const QuadraticProgram<M>& qp_;
   const Settings& settings_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  Deadline deadline_{settings_.time_limit};
   NewtonSystem<M> newton_;
   CertificateCheck<M> certificates_;
   Unknowns v_, centre_, best_;

@@ -11,6 +11,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr Index call_costs_more = 24;  // rows below which a matrix-vector product is done in place
+constexpr Index small_products = 128;  // rows or columns below which the product with one vector is
 constexpr Index small_kernels = 300;   // columns below which our kernels beat the library's (measured)
 constexpr Index worth_threads = 160;   // columns from which our kernels use several threads
 constexpr Index tile = 32;
@@ -59,9 +60,9 @@ void small_backward(const ConstBlock& L, double* x) {
   const Index n = L.rows();
   for (Index j = n - 1; j >= 0; --j) {
     const double* column = L.data() + j * L.outerStride();
-    double sum = x[j];
-    for (Index i = j + 1; i < n; ++i) sum -= column[i] * x[i];
-    x[j] = sum * (1 / column[j]);
+    const Index rest = n - 1 - j;
+    const Eigen::Map<const Vector> below(column + j + 1, rest);
+    x[j] = (x[j] - below.dot(Eigen::Map<const Vector>(x + j + 1, rest))) * (1 / column[j]);
   }
 }
 
@@ -70,7 +71,7 @@ void small_backward(const ConstBlock& L, double* x) {
 void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBlock& B, double beta,
               Block C) {
   const bool vector = C.cols() == 1 && op_B == Op::None;
-  if (!vector || std::max(A.rows(), A.cols()) >= 4 * call_costs_more) {
+  if (!vector || std::max(A.rows(), A.cols()) >= small_products) {
     blas::gemm(static_cast<char>(op_A), static_cast<char>(op_B), alpha, A, B, beta, C);
     return;
   }

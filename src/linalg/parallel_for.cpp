@@ -17,7 +17,7 @@ namespace {
 /// One call of parallel_for: items are handed out one by one.
 class Job {
  public:
-  Job(Index count, const std::function<void(Index)>& body) : count_(count), body_(body) {}
+  Job(Index count, const Body& body) : count_(count), body_(body) {}
 
   /// Works until no item is left.
   void work() {
@@ -42,7 +42,7 @@ class Job {
   }
 
   Index count_;
-  const std::function<void(Index)>& body_;
+  const Body& body_;
   std::atomic<Index> next_{0};
   std::mutex mutex_;
   std::exception_ptr error_;
@@ -158,7 +158,7 @@ Pool& pool() {
 
 }  // namespace
 
-void parallel_for(Index count, int threads, const std::function<void(Index)>& body) {
+void parallel_for(Index count, int threads, const Body& body) {
   Job job(count, body);
   const Index helpers = std::min<Index>(threads, count) - 1;
   if (helpers < 1 || inside_job) {

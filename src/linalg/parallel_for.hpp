@@ -1,9 +1,24 @@
 #pragma once
 
 #include <altdiff/matrix.hpp>
-#include <functional>
+#include <concepts>
 
 namespace altdiff::detail {
+
+/// A body that somebody else keeps: unlike std::function it takes no memory.
+class Body {
+ public:
+  template <std::invocable<Index> Function>
+    requires(!std::same_as<Function, Body>)
+  Body(const Function& function)  // NOLINT(google-explicit-constructor)
+      : function_(&function), call_([](const void* f, Index i) { (*static_cast<const Function*>(f))(i); }) {}
+
+  void operator()(Index i) const { call_(function_, i); }
+
+ private:
+  const void* function_;
+  void (*call_)(const void*, Index);
+};
 
 /// Calls body(i) once for every i in [0, count), on up to `threads` threads, the caller's among them; returns
 /// when all calls have. Which thread takes which item is not fixed, so a body writes to its own item only.
@@ -12,6 +27,6 @@ namespace altdiff::detail {
 /// - Workers are started when first needed, and again after a fork: they do not survive it.
 /// - A call from inside a body, or while another thread's call has the workers, runs on the caller's thread
 /// alone.
-void parallel_for(Index count, int threads, const std::function<void(Index)>& body);
+void parallel_for(Index count, int threads, const Body& body);
 
 }  // namespace altdiff::detail

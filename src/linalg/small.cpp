@@ -241,6 +241,25 @@ void small_transpose(const double* source, Index stride, Index rows, Index colum
       target[i * target_stride + j] = source[j * stride + i];
 }
 
+void small_scaled_rows(std::span<const double* const> rows, const double* scale, Index columns,
+                       double* target, Index target_stride) {
+  const auto count = std::ssize(rows);
+  const Index whole = columns / four * four;
+  for (Index j0 = 0; j0 < columns; j0 += tile_side)
+    for (Index i = 0; i < count; i += four) {
+      std::array<const double*, four> own{};  // behind the last row it stands again
+      for (Index r = 0; r < four; ++r) own[at(r)] = rows[at(std::min(i + r, count - 1))];
+      for (Index j = j0; j < std::min(j0 + tile_side, whole); j += four) {
+        const Square block =
+            transposed({quad(own[0] + j), quad(own[1] + j), quad(own[2] + j), quad(own[3] + j)});
+        for (Index c = 0; c < four; ++c)
+          quad(target + (j + c) * target_stride + i) = block.row[c] * scale[j + c];
+      }
+      for (Index j = std::max(j0, whole); j < std::min(j0 + tile_side, columns); ++j)
+        quad(target + j * target_stride + i) = Quad{own[0][j], own[1][j], own[2][j], own[3][j]} * scale[j];
+    }
+}
+
 SymmetricPart copy_symmetric_part(const double* P, Index n, double* target, Index target_stride) {
   const Index whole = n / four * four;
   Extremes extremes;

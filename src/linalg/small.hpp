@@ -1,6 +1,7 @@
 #pragma once
 
 #include <altdiff/matrix.hpp>
+#include <span>
 
 namespace altdiff::detail {
 
@@ -28,6 +29,10 @@ void small_gram(double alpha, const double* A, Index stride_A, Index rows, Index
 /// target = source', `rows` and `columns` being those of the source.
 void small_transpose(const double* source, Index stride, Index rows, Index columns, double* target,
                      Index target_stride);
+
+/// target(i, j) = rows[i][j] scale[j]
+void small_scaled_rows(std::span<const double* const> rows, const double* scale, Index columns,
+                       double* target, Index target_stride);
 
 struct SymmetricPart {
   double largest = 0;  ///< absolute value

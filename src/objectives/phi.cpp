@@ -1,5 +1,6 @@
 #include "objectives/phi.hpp"
 
+#include <algorithm>
 #include <limits>
 
 namespace altdiff::detail {
@@ -10,17 +11,26 @@ using Array = Eigen::ArrayXd;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// log(1 + e^t) without overflow.
+/// log(1 + e^t) without overflow. With e = e^-|t|: log(1 + e) has what the rounding of 1 + e did to e taken
+/// out again, because Eigen has log1p for one number at a time only, as it has `select`.
 void softplus(const Phi::Numbers& t, Array& value, Array& first, Array& second) {
-  const Array e = (-t.abs()).exp();
-  value = t.max(0.0) + e.log1p();
-  first = (t >= 0).select(1 / (1 + e), e / (1 + e));
-  second = e / (1 + e).square();
+  second = (-t.abs()).exp();
+  first = 1 + second;
+  value = first.log() * second / (first - 1);
+  for (Index i = 0; i < t.size(); ++i) {
+    const double e = second[i];
+    const double larger = 1 / first[i];
+    const double smaller = e * larger;
+    value[i] = std::max(t[i], 0.0) + (first[i] == 1 ? e : value[i]);
+    first[i] = t[i] >= 0 ? larger : smaller;
+    second[i] = larger * smaller;
+  }
 }
 
 void entropy(const Phi::Numbers& t, Array& value, Array& first, Array& second) {
   first = t.log();  // NaN outside the domain
-  value = (t == 0).select(0.0, t * first);
+  value = t * first;
+  value = (t == 0).select(0.0, value);
   first += 1;
   second = 1 / t;
 }

@@ -48,7 +48,7 @@ bool InstanceTerm::diagonal() const {
   return quadratic() ? P_ == nullptr : map_ == nullptr && phi_.kind != TermKind::LogSumExp;
 }
 
-void InstanceTerm::hold_ends(const Eigen::Ref<const Vector>& lb, const Eigen::Ref<const Vector>& ub) {
+void InstanceTerm::hold_ends(const View& lb, const View& ub) {
   if (map_ != nullptr || !phi_.closed() || lb.size() == 0 || ub.size() == 0) return;
   for (Index j = 0; j < n_; ++j) {
     const double t = ub[j] - (offset_ == nullptr ? 0 : offset_[j]);
@@ -136,7 +136,7 @@ double InstanceTerm::add(const double* x, double* gradient, double* hessian, Wor
   return value;
 }
 
-void InstanceTerm::add_summands(const Vector& x, Vector& sizes) const {
+void InstanceTerm::add_summands(const View& x, Vector& sizes) const {
   if (q_ != nullptr) sizes += Numbers(q_, n_).cwiseAbs();
   if (P_ != nullptr) sizes += Rows(P_, n_, n_).cwiseAbs() * x.cwiseAbs();
   if (quadratic()) return;
@@ -158,7 +158,7 @@ void InstanceTerm::add_hessian(double* hessian, Workspace& w) const {
     w.scaled.resize(stride, rows_);
     w.product.resize(stride, n_ + 1);  // the last column is only room
     w.wide = w.second.sqrt();
-    w.scaled.topRows(n_).noalias() = M() * w.wide.asDiagonal();
+    for (Index i = 0; i < rows_; ++i) w.scaled.col(i).head(n_) = w.wide[i] * M().col(i);
     w.scaled.bottomRows(stride - n_).setZero();
     gram(1, w.scaled.topRows(n_), 0, w.product.topRows(n_).leftCols(n_), 1);
     symmetrise(w.product.topRows(n_).leftCols(n_));
@@ -198,7 +198,7 @@ double InstanceTerm::add_quadratic(const double* x, double* gradient, double* he
   return value;
 }
 
-double InstanceTerm::largest_step(const Vector& x, const Vector& d, double longest, Workspace& w) const {
+double InstanceTerm::largest_step(const View& x, const View& d, double longest, Workspace& w) const {
   const double lower = phi_.lower();
   const double upper = phi_.upper();
   if (quadratic() || (!std::isfinite(lower) && !std::isfinite(upper))) return longest;
@@ -215,7 +215,7 @@ double InstanceTerm::largest_step(const Vector& x, const Vector& d, double longe
   return longest;
 }
 
-bool InstanceTerm::hidden_by_rounding(const Vector& x) const {
+bool InstanceTerm::hidden_by_rounding(const View& x) const {
   if (map_ == nullptr || domain_rows() == 0) return false;
   for (Index i = 0; i < rows_; ++i) {
     if (!limited(i)) continue;

@@ -13,6 +13,8 @@ struct RowSlopes {
 /// One term of one instance, with its fields where they lie in memory; null: absent.
 class InstanceTerm {
  public:
+  using View = Eigen::Ref<const Vector>;
+
   InstanceTerm(const Term& term, Index instance, Index n);
 
   /// What evaluations write to, again and again.
@@ -30,19 +32,19 @@ class InstanceTerm {
 
   /// Rows without a map that these bounds hold at the end of a closed domain: they have the slope of the
   /// number next to it, and no curvature.
-  void hold_ends(const Eigen::Ref<const Vector>& lb, const Eigen::Ref<const Vector>& ub);
+  void hold_ends(const View& lb, const View& ub);
 
   /// Adds the sizes of the numbers that the gradient is a sum of.
-  void add_summands(const Vector& x, Vector& sizes) const;
+  void add_summands(const View& x, Vector& sizes) const;
 
   /// For derivatives at a solution whose rows are known better than M x tells; null: they are not.
   void know_rows(const RowSlopes* known) { known_ = known; }
 
   /// The largest share of the step d that stays clearly inside the domain, at most `longest`.
-  [[nodiscard]] double largest_step(const Vector& x, const Vector& d, double longest, Workspace& w) const;
+  [[nodiscard]] double largest_step(const View& x, const View& d, double longest, Workspace& w) const;
 
   /// Whether a row of M x - o is so close to the end of the domain that rounding hides how close.
-  [[nodiscard]] bool hidden_by_rounding(const Vector& x) const;
+  [[nodiscard]] bool hidden_by_rounding(const View& x) const;
 
   /// Rows that say that t is inside the domain by delta, the last variable.
   [[nodiscard]] Index domain_rows() const;

@@ -17,6 +17,9 @@ struct Residuals {
 
 using VectorView = Eigen::Ref<const Vector>;
 
+/// Of (G1): below, derivatives may have several values.
+inline constexpr double degenerate_margin = 1e-9;
+
 /// The vectors of a program; lb and ub may be empty.
 struct VectorsView {
   VectorView q, b, h, lb, ub;

@@ -17,7 +17,8 @@ Evaluator::Evaluator(const SmoothProgram& program, int num_threads)
     : program_(program),
       num_threads_(num_threads),
       n_(program.constraints.n),
-      workspaces_(at(std::min(most_chunks, program.constraints.size))) {
+      workspaces_(at(std::min(most_chunks, program.constraints.size)),
+                  std::vector<InstanceTerm::Workspace>(program.terms.size())) {
   terms_.resize(at(program.constraints.size));
   for (Index i = 0; i < program.constraints.size; ++i)
     for (const Term& term : program.terms) terms_[at(i)].emplace_back(term, i, n_);
@@ -39,8 +40,8 @@ void Evaluator::operator()(const std::vector<Index>& instances, const DenseMatri
       std::fill_n(gradient, n_, 0.0);
       std::fill_n(hessian, n_ * n_, 0.0);
       double value = 0;
-      for (const InstanceTerm& term : terms_[at(i)])
-        value += term.add(X.data() + i * n_, gradient, hessian, workspaces_[at(chunk)]);
+      for (std::size_t t = 0; t < terms_[at(i)].size(); ++t)
+        value += terms_[at(i)][t].add(X.data() + i * n_, gradient, hessian, workspaces_[at(chunk)][t]);
       target.value[i] = value;
     }
   });

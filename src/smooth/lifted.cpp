@@ -1,13 +1,13 @@
 #include "smooth/lifted.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 
 #include "batch/grouping.hpp"
 #include "linalg/norms.hpp"
 #include "problem/checks.hpp"
+#include "problem/deadline.hpp"
 #include "solve_one.hpp"
 
 namespace altdiff::detail {
@@ -57,7 +57,7 @@ class Lifted {
     begin(start);
     for (int idle = 0; steps_ < most_steps; ++steps_) {
       if (settings_.poll) settings_.poll();
-      if (seconds_left() <= 0 || !find_step()) return {};
+      if (deadline_.passed() || !find_step()) return {};
       if (!search()) return accepted();
       const Residuals now = residuals();
       const double error = std::max(now.worst(), link_error() * exact);
@@ -93,10 +93,6 @@ class Lifted {
     return term.map() == nullptr && term.offset() == nullptr;
   }
   [[nodiscard]] TermKind kind(Index r) const { return rows_[at(r)].term->phi().kind; }
-  [[nodiscard]] double seconds_left() const {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-    return settings_.time_limit - elapsed.count();
-  }
 
   /// t, phi(t) and 1 / phi''(t) at a slope.
   struct AtSlope {
@@ -200,7 +196,7 @@ class Lifted {
     qp.ub.head(n_) = user_.ub;
     Settings own;
     own.tolerance = std::min(of_quadratic, settings_.tolerance);
-    own.time_limit = std::max(seconds_left(), 1e-9);
+    own.time_limit = deadline_.rest();
     own.poll = settings_.poll;
     const auto found = solve_one(qp, own, {});
     if (!found.x.allFinite() || !found.y.allFinite() || found.status == Status::DualInfeasible ||
@@ -315,9 +311,9 @@ class Lifted {
     return solution;
   }
 
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const std::vector<InstanceTerm>& terms_;
   const Settings& settings_;
+  const Deadline deadline_{settings_.time_limit};
   Index n_, k_ = 0;
   QuadraticProgram<DenseMatrix> user_;
   std::vector<RowOf> rows_{};

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "batch/grouping.hpp"
 #include "batch/linearisation.hpp"
+#include "linalg/dense.hpp"
 #include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
@@ -20,7 +22,6 @@ constexpr double armijo = 1e-4;
 constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
 constexpr double of_one_row = 1e-15;     // of a row of the constraints
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
-constexpr double of_quadratic = 1e-9;    // tolerance of the quadratic programs
 constexpr double some_descent = 1e-9;    // of f, relative to its parts
 constexpr int most_steps = 2000;
 constexpr int many_steps = 50;  // after which a minimum is doubtful
@@ -61,31 +62,28 @@ Newton::Newton(const SmoothProgram& program, const Settings& settings, const Poi
       trial_value_(Vector::Zero(size_)),
       zero_(Vector::Zero(n_)),
       progress_(at(size_)),
-      products_(at(std::min(most_chunks, size_)), Products(n_, m_, p_, 1)),
+      at_solution_(at(size_)),
+      bounded_(bounded_variables(program.constraints)),
       all_diagonal_((!program.evaluate || program.elementwise) && size_ > 0 &&
                     std::ranges::all_of(evaluator.terms(0), &InstanceTerm::diagonal)) {
   equivalent_->allocate();
+  for (Index chunk = 0; chunk < std::min(most_chunks, size_); ++chunk) products_.emplace_back(n_, m_, p_, 1);
   point = {.x = DenseMatrix::Constant(n_, size_, nan),
            .y = DenseMatrix::Constant(p_, size_, nan),
            .z = DenseMatrix::Constant(m_, size_, nan),
            .z_box = DenseMatrix::Constant(n_, size_, nan)};
 }
 
-std::vector<Index> Newton::in_state(const std::vector<Index>& among, State a, State b) const {
-  std::vector<Index> found;
+void Newton::find(const std::vector<Index>& among, std::initializer_list<State> states,
+                  std::vector<Index>& found) const {
+  found.clear();
   for (const Index i : among)
-    if (progress_[at(i)].state == a || progress_[at(i)].state == b) found.push_back(i);
-  return found;
-}
-
-double Newton::seconds_left() const {
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-  return settings_.time_limit - elapsed.count();
+    if (std::ranges::find(states, progress_[at(i)].state) != states.end()) found.push_back(i);
 }
 
 void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
   for (const Index i : wanted) {
-    progress_[at(i)] = {.state = State::First, .best = infinity};
+    progress_[at(i)] = {.state = State::First, .error = infinity, .best = infinity};
     trial_.col(i) = start.col(i);
     const bool known =
         initial_.x.size() > 0 && initial_.y.col(i).allFinite() && initial_.z.col(i).allFinite();
@@ -95,6 +93,7 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
     if (!known) continue;
     point.y.col(i) = initial_.y.col(i);
     point.z.col(i) = initial_.z.col(i).cwiseMax(0.0);
+    if (initial_.z_box.size() > 0) point.z_box.col(i) = initial_.z_box.col(i);
   }
   std::vector<Index> waiting = wanted;
   while (!waiting.empty()) {
@@ -106,15 +105,18 @@ void Newton::run(const std::vector<Index>& wanted, const DenseMatrix& start) {
     parallel_for(chunks, threads_for(settings_.num_threads, count * n_ * (n_ + m_ + p_)), [&](Index chunk) {
       for (Index k = chunk; k < count; k += chunks) judge(waiting[at(k)], products_[at(chunk)]);
     });
-    if (seconds_left() <= 0)
-      for (const Index i : in_state(wanted, State::Trial, State::Stepping)) end(i, Status::TimeLimit);
-    for (;;) {  // most have a step after the first
-      const std::vector<Index> stepping = in_state(wanted, State::Stepping, State::Stepping);
-      dismiss(stepping);
-      if (in_state(stepping, State::Stepping, State::Stepping).empty()) break;
-      step(stepping);
+    if (deadline_.passed()) {
+      find(wanted, {State::Trial, State::Stepping}, stepping_);
+      for (const Index i : stepping_) end(i, Status::TimeLimit);
     }
-    waiting = in_state(wanted, State::Trial, State::First);
+    for (;;) {  // most have a step after the first
+      find(wanted, {State::Stepping}, stepping_);
+      dismiss(stepping_);
+      find(wanted, {State::Stepping}, stepping_);
+      if (stepping_.empty()) break;
+      step(stepping_);
+    }
+    find(wanted, {State::Trial, State::First}, waiting);
   }
 }
 
@@ -134,8 +136,8 @@ double Newton::violation(Index i, const Products& products) const {
 void Newton::judge(Index i, Products& products) {
   Progress& now = progress_[at(i)];
   const double f = trial_value_[i];
-  if (!std::isfinite(f) || !gradient_.col(i).allFinite() ||
-      !Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_).allFinite()) {
+  if (!std::isfinite(f) || !all_finite(gradient_.data() + i * n_, n_) ||
+      !all_finite(equivalent_->hessian(i), n_ * n_)) {
     if (now.state == State::First) {
       end(i, Status::InvalidData);
       return;
@@ -177,6 +179,7 @@ void Newton::judge(Index i, Products& products) {
 
 void Newton::reject(Index i) {
   Progress& now = progress_[at(i)];
+  now.careful = true;
   if (++now.halvings > most_halvings || now.length < 1e-300) {
     trial_.col(i) = point.x.col(i);
     end(i, residuals[at(i)].below(settings_.tolerance) ? Status::Solved : Status::NumericalError);
@@ -193,8 +196,10 @@ void Newton::accept(Index i, const Residuals& now) {
   const bool whole = progress.length == 1 && progress.sigma == 0;
   progress.sigma = 0;
   const double error = now.worst();
+  progress.error = error;
   const bool better = error < 0.5 * progress.best || (error > settings_.tolerance && progress.descended);
   progress.idle = better ? 0 : progress.idle + 1;
+  progress.careful |= !better;
   progress.best = std::min(progress.best, error);
   const bool good = whole && now.below(settings_.tolerance);
   if (good && unchanged_hessian(i) && (error <= exact || progress.idle >= 2)) {
@@ -220,137 +225,6 @@ void Newton::end(Index i, Status why) {
   status[at(i)] = why;
   if (why != Status::InvalidData) return;
   for (DenseMatrix* part : {&point.x, &point.y, &point.z, &point.z_box}) part->col(i).setConstant(nan);
-}
-
-/// The quadratic programs of all instances that want a step.
-void Newton::step(const std::vector<Index>& instances) {
-  if (all_diagonal_ && step_diagonally(instances, false)) {
-    for (const Index i : instances) use_step(i, i, last);
-    return;
-  }
-  if (seconds_left() <= 0) {
-    for (const Index i : instances) end(i, Status::TimeLimit);
-    return;
-  }
-  const Subset subset(equivalent_->program, instances);
-  Settings settings = settings_;
-  settings.tolerance = std::min(of_quadratic, settings_.tolerance);
-  settings.max_iterations = Settings{}.max_iterations;
-  settings.method = Method::Auto;
-  settings.finish = true;
-  settings.time_limit = std::max(seconds_left(), 1e-9);
-  settings.log = {};
-  PointBlock start;
-  if (!last_instances.empty()) {
-    start = {.x = point.x(Eigen::all, instances),
-             .y = point.y(Eigen::all, instances),
-             .z = point.z(Eigen::all, instances),
-             .z_box = point.z_box(Eigen::all, instances)};
-  } else if (initial_.x.size() > 0) {
-    start = {.x = initial_.x(Eigen::all, instances),
-             .y = initial_.y(Eigen::all, instances),
-             .z = initial_.z(Eigen::all, instances),
-             .z_box = initial_.z_box(Eigen::all, instances)};
-  }
-  last = solve(subset.program, settings, start);
-  last_instances = instances;
-  for (std::size_t k = 0; k < instances.size(); ++k) use_step(instances[k], static_cast<Index>(k), last);
-}
-
-/// The same where Hessians are diagonal, in the space of the constraints. False if one of them is not solved
-/// that way; else `last` has a place for every instance of the batch.
-bool Newton::step_diagonally(const std::vector<Index>& instances, bool derivatives) {
-  Settings settings = settings_;
-  settings.tolerance = std::min(of_quadratic, settings_.tolerance);
-  settings.max_iterations = Settings{}.max_iterations;
-  SeparableSolutions solutions(size_, settings);
-  const auto count = static_cast<Index>(instances.size());
-  const Index chunks = std::min(count, most_chunks);
-  while (engines_.size() < at(chunks))
-    engines_.emplace_back(n_, m_, p_).limit_time(begin_, settings_.time_limit);
-  parallel_for(chunks, threads_for(settings_.num_threads, count * n_ * (m_ + p_)), [&](Index chunk) {
-    for (Index k = chunk; k < count; k += chunks) {
-      const Index i = instances[at(k)];
-      const Vector H = Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal();
-      if (!(H.minCoeff() > 0)) return;
-      const Vector centre = -equivalent_->q.col(i).cwiseQuotient(H);  // 1/2 H (x - centre)^2
-      const SeparableProgram program{.constraints = instance_of(program_.constraints, i),
-                                     .phi = {.kind = TermKind::Square},
-                                     .weight = H.data(),
-                                     .offset = centre.data(),
-                                     .q = Vector::Zero(n_)};
-      solutions.solve(i, program, point.y.col(i), point.z.col(i), derivatives, engines_[at(chunk)]);
-    }
-  });
-  if (!std::ranges::all_of(instances, [&](Index i) { return solutions.has(i); })) return false;
-  last = unsolved(program_.constraints);
-  auto linearisation = std::make_shared<BatchLinearisation>();
-  linearisation->chunks = {.size = size_, .width = 1};
-  linearisation->instances.resize(at(size_));
-  solutions.write(last, *linearisation);
-  last.linearisation = std::move(linearisation);
-  last_instances = instances;
-  return true;
-}
-
-bool Newton::differentiate_diagonally() {
-  if (!all_diagonal_) return false;
-  std::vector<Index> solved;
-  for (Index i = 0; i < size_; ++i)
-    if (status[at(i)] == Status::Solved) solved.push_back(i);
-  return step_diagonally(solved, true);
-}
-
-void Newton::take_multipliers(Index i, Index k, const PointBlock& solved) {
-  point.y.col(i) = solved.y.col(k);
-  point.z.col(i) = solved.z.col(k);
-  if (solved.z_box.rows() > 0)
-    point.z_box.col(i) = solved.z_box.col(k);
-  else  // there are no bounds
-    point.z_box.col(i).setZero();
-}
-
-/// Towards the solution of the quadratic program, as far as the domain allows.
-void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
-  Progress& now = progress_[at(i)];
-  const Status found = solved.status[at(k)];
-  const bool proof = found == Status::PrimalInfeasible;
-  if (proof || !solved.point.x.col(k).allFinite()) {
-    if (proof) {
-      point.x.col(i).setConstant(nan);
-      take_multipliers(i, k, solved.point);
-      value[i] = infinity;
-    }
-    end(i, found);
-    return;
-  }
-  if (found == Status::DualInfeasible) {
-    lean(i, solved.point.x.col(k));
-    return;
-  }
-  // A bound may be the end of the domain: rounding must not lead beyond it.
-  const VectorsView bounds = instance_of(equivalent_->program, i).vectors();
-  Vector x = solved.point.x.col(k);
-  if (bounds.lb.size() > 0) x = x.cwiseMax(bounds.lb);
-  if (bounds.ub.size() > 0) x = x.cwiseMin(bounds.ub);
-  d_.col(i) = x - point.x.col(i);
-  take_multipliers(i, k, solved.point);
-  const double largest = std::max({norm(point.y.col(i)), norm(point.z.col(i)), norm(point.z_box.col(i))});
-  // Multipliers far from the solution may be enormous; once x is feasible, nu need not remember them.
-  now.nu = now.violation <= 10 * now.rounding ? 1.1 * largest : std::max(now.nu, 1.1 * largest);
-  now.slope = std::min(0.0, gradient_.col(i).dot(d_.col(i)) - now.nu * now.violation);
-  now.length = 1;
-  now.halvings = 0;
-  for (const InstanceTerm& term : evaluate_.terms(i)) {
-    InstanceTerm::Workspace workspace;
-    now.length = term.largest_step(point.x.col(i), d_.col(i), now.length, workspace);
-  }
-  if (program_.largest_step)
-    now.length = std::min(now.length, program_.largest_step(i, point.x.col(i), d_.col(i)));
-  diagonal_.col(i) = Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal();
-  trial_.col(i) = point.x.col(i) + now.length * d_.col(i);
-  if (now.length == 1) trial_.col(i) = x;
-  now.state = State::Trial;
 }
 
 }  // namespace altdiff::detail

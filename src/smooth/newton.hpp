@@ -1,12 +1,15 @@
 #pragma once
 
-#include <chrono>
+#include <memory>
+#include <optional>
 
 #include "engines/active_set/engine.hpp"
 #include "engines/dual_newton.hpp"
+#include "problem/deadline.hpp"
 #include "problem/residuals.hpp"
 #include "smooth/equivalent.hpp"
 #include "smooth/evaluator.hpp"
+#include "smooth/quick_step.hpp"
 
 namespace altdiff::detail {
 
@@ -34,10 +37,17 @@ class Newton {
   /// `last`. False if that does not serve.
   [[nodiscard]] bool differentiate_diagonally();
 
+  /// The instance's quadratic program will be another than that of its last step.
+  void forget(Index i);
+
   /// f falls along the ray for ever.
   void declare_endless(Index i, const Vector& ray, bool to_infinity);
 
-  BatchSolution last{};                 ///< of the quadratic programs of the last round,
+  /// The same where the quadratic programs at the solutions are solved by their active sets: a solution
+  /// without its numbers, but with margins and derivatives. None if one of them is not.
+  [[nodiscard]] std::optional<BatchSolution> linearise();
+
+  BatchSolution last{};                 ///< of the quadratic programs of the last careful steps,
   std::vector<Index> last_instances{};  ///< of these instances
 
  private:
@@ -49,22 +59,28 @@ class Newton {
     double rounding = 0;          // what it may do to the violation
     double length = 1;            // of the step that is tried
     double sigma = 0;             // on the diagonal of the Hessian where the quadratic program has no end
-    double best = 0;              // residual so far
+    double error = 0, best = 0;   // residual at x, and the smallest so far
     double largest_gradient = 0;  // so far
     bool descended = true;        // the last step was clearly downhill
     int idle = 0, halvings = 0, leans = 0;
     bool doubtful = false;  // whether there is a minimum
+    bool careful = false;   // quick steps do not serve, or no more
   };
 
-  [[nodiscard]] std::vector<Index> in_state(const std::vector<Index>& among, State a, State b) const;
+  void find(const std::vector<Index>& among, std::initializer_list<State> states,
+            std::vector<Index>& found) const;
   void judge(Index i, Products& products);
   [[nodiscard]] Residuals residuals_at_trial(Index i, const Products& products) const;
   void reject(Index i);
   void accept(Index i, const Residuals& now);
   [[nodiscard]] bool unchanged_hessian(Index i) const;
   void step(const std::vector<Index>& instances);
+  void step_quickly(const std::vector<Index>& instances);
+  [[nodiscard]] bool solve_quickly(Index i, QuickStep& quick, bool exactly);
+  void step_carefully(const std::vector<Index>& instances);
   [[nodiscard]] bool step_diagonally(const std::vector<Index>& instances, bool derivatives);
   void use_step(Index i, Index k, const BatchSolution& solved);
+  void go(Index i, Index k, const PointBlock& solved);
   /// Those of column k.
   void take_multipliers(Index i, Index k, const PointBlock& solved);
   void lean(Index i, const Vector& ray);
@@ -72,21 +88,24 @@ class Newton {
   void dismiss(const std::vector<Index>& instances);
   void end(Index i, Status why);
   [[nodiscard]] double violation(Index i, const Products& products) const;
-  [[nodiscard]] double seconds_left() const;
 
   const SmoothProgram& program_;
   const Settings& settings_;
   const PointBlock& initial_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  Deadline deadline_{settings_.time_limit};
   std::shared_ptr<EquivalentProgram> equivalent_;
   Evaluator& evaluate_;
   Index n_, m_, p_, size_;
   DenseMatrix trial_, d_, gradient_, diagonal_;
   Vector trial_value_, zero_;
   std::vector<Progress> progress_;
-  std::vector<Products> products_;
-  bool all_diagonal_;  // the Hessians
+  std::vector<Products> products_{};
+  std::vector<Index> stepping_{}, quick_instances_{}, careful_instances_{};
+  std::vector<AtSolution> at_solution_;  // of the last step, if that was an exact one
+  std::vector<Index> bounded_;           // variables with a bound in any instance
+  bool all_diagonal_;                    // the Hessians
   std::vector<DualNewton> engines_{};
+  std::vector<std::unique_ptr<QuickStep>> quick_{};
 };
 
 }  // namespace altdiff::detail

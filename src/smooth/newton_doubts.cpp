@@ -48,7 +48,8 @@ Residuals Newton::residuals_at_trial(Index i, const Products& products) const {
     return with(summands, gradient_.col(i) - summands);
   }
   const Residuals plain = with(zero_, gradient_.col(i));
-  if (plain.below(exact) || !plain.below(nearly)) return plain;
+  const bool falls = plain.worst() < 0.5 * progress_[at(i)].best;
+  if (plain.below(exact) || !plain.below(nearly) || falls) return plain;
   Vector summands = Vector::Zero(n_);
   for (const InstanceTerm& term : evaluate_.terms(i)) term.add_summands(trial_.col(i), summands);
   for (Index j = 0; j < n_; ++j) summands[j] = std::copysign(summands[j], trial_(j, i));
@@ -71,7 +72,7 @@ void Newton::dismiss(const std::vector<Index>& instances) {
     if (!now.doubtful || program_.evaluate) continue;
     now.doubtful = false;
     Settings settings = settings_;
-    settings.time_limit = std::max(seconds_left(), 1e-9);
+    settings.time_limit = deadline_.rest();
     const auto ray =
         find_ray(evaluate_.terms(i), instance_of(program_.constraints, i), settings, point.x.col(i));
     if (ray.has_value()) declare_endless(i, ray->d, ray->endless);

@@ -17,7 +17,6 @@ namespace {
 
 constexpr Index most_chunks = 16;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-constexpr double degenerate_margin = 1e-9;
 constexpr double little = 1e-10;  // on the diagonal of M where rows are dependent
 
 constexpr double largest_curvature = 1e100;
@@ -99,11 +98,10 @@ std::vector<Index> SeparableBatch::run(const std::vector<Index>& instances, cons
   const Index work = count * sizes.n * (sizes.m + sizes.p);
   parallel_for(chunks, threads_for(settings_.num_threads, work), [&](Index chunk) {
     DualNewton engine(sizes.n, sizes.m, sizes.p);
-    engine.limit_time(begin_, settings_.time_limit);
+    engine.limit_time(deadline_);
     for (Index k = chunk; k < count; k += chunks) {
       if (settings_.poll) settings_.poll();
-      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-      if (elapsed.count() > settings_.time_limit) return;  // what is left ends as such elsewhere
+      if (deadline_.passed()) return;  // what is left ends as such elsewhere
       if (serves(instances[at(k)])) solve(instances[at(k)], initial, engine);
     }
   });

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <chrono>
 #include <optional>
 
 #include "batch/linearisation.hpp"
 #include "engines/dual_newton.hpp"
+#include "problem/deadline.hpp"
 #include "smooth/evaluator.hpp"
 
 namespace altdiff::detail {
@@ -63,7 +63,7 @@ class SeparableBatch {
   const SmoothProgram& program_;
   const Evaluator& evaluator_;
   const Settings& settings_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  Deadline deadline_{settings_.time_limit};
   std::size_t term_ = 0;  // the one that is not linear
   bool separable_ = false;
   SeparableSolutions solutions_;

@@ -1,14 +1,15 @@
 #include <algorithm>
 #include <altdiff/smooth.hpp>
-#include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "batch/grouping.hpp"
 #include "batch/linearisation.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/threads.hpp"
 #include "problem/checks.hpp"
+#include "problem/deadline.hpp"
 #include "smooth/first_point.hpp"
 #include "smooth/held_ends.hpp"
 #include "smooth/lifted.hpp"
@@ -82,8 +83,7 @@ class SmoothSolver {
   /// With the time that is left.
   [[nodiscard]] Settings for_the_rest() const {
     Settings rest = settings_;
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
-    rest.time_limit = std::max(settings_.time_limit - elapsed.count(), 1e-9);
+    rest.time_limit = deadline_.rest();
     return rest;
   }
 
@@ -151,7 +151,7 @@ class SmoothSolver {
     newton.value[i] = found->value;
     newton.residuals[at(i)] = found->residuals;
     newton.steps[at(i)] += found->steps;
-    newton.last_instances.clear();  // the program below is another one
+    newton.forget(i);  // the program below is another one
     Eigen::Map<DenseMatrix>(equivalent_->hessian(i), found->hessian.rows(), found->hessian.cols()) =
         found->hessian;
     equivalent_->q.col(i) = found->gradient - found->hessian * found->point.x;
@@ -188,6 +188,8 @@ class SmoothSolver {
     SmoothSolution solution;
     if (newton.differentiate_diagonally() || all) {
       static_cast<BatchSolution&>(solution) = std::move(newton.last);
+    } else if (std::optional<BatchSolution> quick = newton.linearise()) {
+      static_cast<BatchSolution&>(solution) = std::move(*quick);
     } else {
       for (Index i = 0; i < size_; ++i)
         if (newton.status[at(i)] != Status::Solved) equivalent_->q.col(i).setConstant(nan);
@@ -228,9 +230,9 @@ class SmoothSolver {
     solution.duality_gap[i] = residuals.gap;
   }
 
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const SmoothProgram& program_;
   const Settings& settings_;
+  const Deadline deadline_{settings_.time_limit};
   const PointBlock& initial_;
   Index size_;
   std::shared_ptr<EquivalentProgram> equivalent_;

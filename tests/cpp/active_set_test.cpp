@@ -112,7 +112,7 @@ TEST(PrimalDual, IsRightWhereItSaysThatItIsFromAnySet) {
       const std::vector<DualProgram> programs(1, dual.program());
       for (const double chance : {0.0, 0.3, 1.0}) {
         std::vector<DualState> state(1, dual.random_set(random, chance));
-        PrimalDual(programs[0].k, dual.most()).run(programs, state);
+        PrimalDual(programs[0].k, dual.most()).run(programs, state, dual.most());
         EXPECT_NE(state[0].outcome, Outcome::Infeasible);
         runs += chance == 0 ? 1 : 0;
         if (state[0].outcome != Outcome::Solved) continue;
@@ -149,7 +149,7 @@ TEST(GoldfarbIdnani, EndsWhatThePrimalDualMethodLeaves) {
       const InDualSpace dual(qp);
       const std::vector<DualProgram> programs(1, dual.program());
       std::vector<DualState> state(1, dual.random_set(random, 0.8));
-      PrimalDual(programs[0].k, dual.most()).run(programs, state);
+      PrimalDual(programs[0].k, dual.most()).run(programs, state, dual.most());
       if (state[0].outcome == Outcome::Solved) continue;
       ++left;
       GoldfarbIdnani(programs[0].k, dual.most(), dependent).run(programs[0], state[0]);
@@ -249,7 +249,7 @@ TEST(PrimalDual, NeverCallsAContradictionSolved) {
       const InDualSpace dual(qp);
       const std::vector<DualProgram> programs(1, dual.program());
       std::vector<DualState> state(1, dual.random_set(random, 0.5));
-      PrimalDual(programs[0].k, dual.most()).run(programs, state);
+      PrimalDual(programs[0].k, dual.most()).run(programs, state, dual.most());
       EXPECT_EQ(state[0].outcome, Outcome::Stalled);
     }
 }
@@ -267,9 +267,9 @@ TEST(PrimalDual, GivesTheSameForInstancesTogetherAndAlone) {
   }
   std::vector<DualState> alone = together;
   PrimalDual search(programs[0].k, duals[0].most());
-  search.run(programs, together);
+  search.run(programs, together, duals[0].most());
   for (std::size_t i = 0; i < programs.size(); ++i) {
-    search.run({&programs[i], 1}, {&alone[i], 1});
+    search.run({&programs[i], 1}, {&alone[i], 1}, duals[0].most());
     EXPECT_EQ(together[i].outcome, alone[i].outcome) << i;
     EXPECT_EQ(together[i].side, alone[i].side) << i;
     EXPECT_EQ(together[i].changes, alone[i].changes) << i;

@@ -10,7 +10,9 @@
 #include "engines/active_set/primal_dual.hpp"
 #include "engines/alternating.hpp"
 #include "problem/checks.hpp"
+#include "problem/residuals.hpp"
 #include "random_problems.hpp"
+#include "smooth/quick_step.hpp"
 
 // Every allocation of the process is counted, whether by new, by malloc or inside a library: by the address
 // sanitizer's own hook where it is there, otherwise by standing in front of malloc.
@@ -126,18 +128,39 @@ TEST(Allocations, ThePrimalDualSearchOfSeveralInstancesTakesNone) {
       programs.push_back(duals.emplace_back(qp).program());
       states.push_back(duals.back().empty_set());
     }
-    detail::PrimalDual search(programs[0].k, duals[0].most());
+    detail::PrimalDual search(programs[0].k, n);
     const auto run = [&] {
       for (auto& state : states) {
         std::ranges::fill(state.side, std::int8_t{0});
         state.changes = 0;
       }
-      search.run(programs, states);
+      search.run(programs, states, duals[0].most());
     };
     run();
     EXPECT_EQ(allocations_of(run), 0) << n;
     for (const auto& state : states) EXPECT_GT(state.changes, 1);
   }
+}
+
+TEST(Allocations, AStepOfNewtonsMethodTakesNoneOnceItHasSeenTheSet) {
+  const auto qp = detail::normalised(random_program(4, 20, 10, 3));
+  const DenseMatrix G = qp.G.transpose();  // row after row
+  const DenseMatrix A = qp.A.transpose();
+  const detail::Instance program{
+      .matrices = {.n = 20, .m = 10, .p = 3, .P = qp.P.data(), .G = G.data(), .A = A.data()},
+      .q = qp.q.data(),
+      .b = qp.b.data(),
+      .h = qp.h.data()};
+  const std::vector<Index> bounded;
+  detail::QuickStep quick(20, 10, 3, bounded);
+  const auto run = [&, z = Vector(Vector::Zero(10)), z_box = Vector(Vector::Zero(20))] {
+    EXPECT_TRUE(quick.solve(program, z, z_box, 1));
+  };
+  run();
+  EXPECT_EQ(allocations_of(run), 0);
+  const PointBlock& found = quick.point();
+  const Point point{.x = found.x, .y = found.y, .z = found.z, .z_box = found.z_box};
+  EXPECT_LT(detail::ResidualCheck<DenseMatrix>(qp)(qp, point).worst(), 1e-11);
 }
 
 }  // namespace

@@ -159,6 +159,25 @@ TEST(SmallTranspose, TransposesAllShapesAndWritesNothingElse) {
     }
 }
 
+TEST(SmallScaledRows, GathersAnyRowsAndWritesOnlyThePaddingBeside) {
+  Random random(6);
+  for (Index rows = 1; rows <= largest_size; ++rows)
+    for (const Index columns : {1, 3, 4, 6, 37}) {
+      const DenseMatrix source = random.normals(columns, largest_size);  // one column a row
+      const Vector scale = source.col(1);
+      Guarded target(DenseMatrix::Constant(rows, columns, nan), detail::padding);
+      std::vector<const double*> chosen;
+      DenseMatrix expected(rows, columns);
+      for (Index i = 0; i < rows; ++i) {
+        chosen.push_back(source.col((7 * i) % largest_size).data());
+        expected.row(i) = source.col((7 * i) % largest_size).cwiseProduct(scale).transpose();
+      }
+      detail::small_scaled_rows(chosen, scale.data(), columns, target.data(), target.stride());
+      expect_near(target.matrix(), expected, 1e-300);
+      EXPECT_TRUE(target.guarded()) << rows << ' ' << columns;
+    }
+}
+
 TEST(CopySymmetricPart, AveragesAllSizesAndFindsTheLargestNumber) {
   Random random(5);
   for (Index n = 1; n <= 2 * largest_size; n += n < largest_size ? 1 : 7) {

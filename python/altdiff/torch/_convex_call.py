@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import torch
 
 from altdiff import _convex_batch, _layer
 from altdiff._convex_batch import ConvexBatch, Numbers, native_terms, number_places, part_of_shape
@@ -79,6 +80,7 @@ class ConvexCall(NamedTuple):
         return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
 
     def _solve(self, tensors: Sequence[Tensor | None]) -> ConvexBatch:
+        self.require_dense(tensors)
         numbers, _ = self.parted(tensors)
         labels = (*self.bound.labels, *CONSTRAINTS)
         doubles = [None if t is None else as_double(name, t) for name, t in zip(labels, tensors, strict=True)]
@@ -104,6 +106,12 @@ class ConvexCall(NamedTuple):
             evaluate,
             self.bound.smooth.diagonal,
         )
+
+    def require_dense(self, tensors: Sequence[Tensor | None]) -> None:
+        """TypeError for a sparse tensor."""
+        for name, tensor in zip((*self.bound.labels, *CONSTRAINTS), tensors, strict=True):
+            if tensor is not None and tensor.layout is not torch.strided:
+                raise TypeError(f"{name} is sparse, but convex programs are dense: pass {name}.to_dense()")
 
     def _start(self, layout: ConvexLayout) -> Start | None:
         """The initial point, if it fits; a guess may be dropped."""

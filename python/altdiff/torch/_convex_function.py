@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from altdiff.torch._convex_objective import Bound
 
 _RANKS = tuple(len(DIMENSIONS[name]) for name in CONSTRAINTS)
+_TYPES = {*PLAIN, type(None)}
 _GRAPHS = {"ProxyTorchDispatchMode", "FakeTensorMode", "FunctionalTensorMode"}
 _STEPS = 2  # Newton steps that give the point its history: derivatives up to order 2^2 - 1 are exact
 
@@ -112,7 +113,7 @@ def call_convex(call: ConvexCall, fields: tuple[Any, ...]) -> tuple[Any, ...]:
     """The outputs that the call asks for, and the solved batch, or under a transform its report."""
     given = (*call.bound.theta, *fields)
     tensors: tuple[Any, ...] = given
-    if not all(v is None or (type(v) in PLAIN and v.layout is torch.strided) for v in given):
+    if not _TYPES.issuperset(map(type, given)):
         labels = (*call.bound.labels, *CONSTRAINTS)
         named = zip(labels, given, strict=True)
         tensors = tuple([None if value is None else _tensor(name, value) for name, value in named])
@@ -127,8 +128,6 @@ def call_convex(call: ConvexCall, fields: tuple[Any, ...]) -> tuple[Any, ...]:
 def _tensor(name: str, value: Any) -> Tensor:
     """The argument as a tensor, which keeps its history if it has one."""
     if isinstance(value, torch.Tensor):
-        if value.layout is not torch.strided:
-            raise TypeError(f"{name} is sparse, but convex programs are dense: pass {name}.to_dense()")
         return value
     if is_sparse(value) or is_list_of_sparse(value):
         raise TypeError(f"{name} is sparse, but convex programs are dense: pass {name}.toarray()")
@@ -148,6 +147,7 @@ def _require_numbers_in(tensors: Tensors) -> None:
 
 def _in_transform(call: ConvexCall, tensors: Tensors) -> tuple[Any, ...]:
     """Types and shapes are changed by torch, so that transforms see it."""
+    call.require_dense(tensors)
     doubles = [None if t is None else with_history_in_double(t) for t in tensors]
     theta, fields = call.parted(doubles)
     layout = call.layout(theta, fields)
@@ -216,8 +216,10 @@ def _pull_back(
     call: ConvexCall, solved: Solved, needed: tuple[bool, ...], tensors: Tensors, bars: Tensors
 ) -> Tensors:
     """First derivatives: the core has those of the constraints and of built-in terms."""
-    bars = tuple([bar if bar is None else as_double("the cotangent", bar) for bar in bars])
     quick = pull_back_quickly(solved, needed, tensors, bars)
+    if quick is None:
+        bars = tuple([bar if bar is None else as_double("the cotangent", bar) for bar in bars])
+        quick = pull_back_quickly(solved, needed, tensors, bars)
     if quick is not None:
         return tuple(quick)
     if any(is_legacy_batchedtensor(bar) for bar in bars if bar is not None):

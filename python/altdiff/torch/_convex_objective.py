@@ -34,11 +34,20 @@ class Options:
 class Bound(NamedTuple):
     """An objective with its numbers."""
 
-    smooth: Smooth
     theta: tuple[Any, ...]
-    structure: tuple[Structure, ...] | None  # None: a function of the user's own
-    labels: tuple[str, ...]
     options: Options
+    structure: tuple[Structure, ...] | None  # None: a function of the user's own,
+    own: tuple[Smooth, tuple[str, ...]] | None = None  # with the names of its theta
+
+    @property
+    def smooth(self) -> Smooth:
+        """The function of x and theta."""
+        return (self.own or _known(self.structure or ()))[0]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What errors call each theta."""
+        return (self.own or _known(self.structure or ()))[1]
 
     def layout(self, theta: Sequence[Shape], constraints: tuple[Shape | None, ...]) -> ConvexLayout:
         """The shapes of a call, checked."""
@@ -124,10 +133,10 @@ def bind(objective: Any, theta: tuple[Any, ...], options: Options) -> Bound:
         ranks = _ranks(theta, options, limit=1)
         smooth = Elementwise(objective.phi, ranks, objective.M is not None)
         numbers = theta if objective.M is None else (objective.M, *theta)
-        return Bound(smooth, numbers, None, labels if objective.M is None else ("M", *labels), options)
+        return Bound(numbers, options, None, (smooth, labels if objective.M is None else ("M", *labels)))
     if isinstance(objective, torch.nn.Module):
         return _of_module(objective, theta, labels, options)
-    return Bound(Own(objective, _ranks(theta, options)), theta, None, labels, options)
+    return Bound(theta, options, None, (Own(objective, _ranks(theta, options)), labels))
 
 
 def _is_class(objective: Any) -> bool:
@@ -135,9 +144,7 @@ def _is_class(objective: Any) -> bool:
 
 
 def _built_in(objective: Objective, options: Options) -> Bound:
-    structure = objective.structure
-    smooth, labels = _known(structure)
-    return Bound(smooth, tuple(objective.present), structure, labels, options)
+    return Bound(tuple(objective.present), options, objective.structure)
 
 
 @lru_cache(maxsize=256)
@@ -159,7 +166,7 @@ def _of_module(
         return result
 
     ranks = (*(value.dim() for value in state.values()), *_ranks(theta, options))
-    return Bound(Own(f, ranks), (*state.values(), *theta), None, (*names, *labels), options)
+    return Bound((*state.values(), *theta), options, None, (Own(f, ranks), (*names, *labels)))
 
 
 def _ranks(theta: tuple[Any, ...], options: Options, limit: int | None = None) -> tuple[int, ...]:

@@ -70,7 +70,7 @@ void ConstraintSpace::stack(const MatricesView& data, const std::vector<Index>& 
 
 bool ConstraintSpace::sweep(int threads) {
   auto columns = T();
-  double* diagonal = lengths_ + k_;
+  auto diagonal = scratch();
   for (Index j = 0; j < n_; ++j) diagonal[j] = columns(j, j);
   if (!partial_cholesky(columns, threads)) return false;
   smallest_pivot_ = 1;
@@ -87,8 +87,10 @@ bool ConstraintSpace::sweep(int threads) {
 bool ConstraintSpace::eliminate_equalities(double smallest) {
   auto M = inequality_columns();
   if (p_ > 0) {
+    if (p_ > n_) return false;
     auto E = equality_columns();
-    const Vector diagonal = E.diagonal();
+    auto diagonal = scratch().head(p_);
+    diagonal = E.diagonal();
     if (!partial_cholesky(E, 1)) return false;
     const double pivot = (E.diagonal().array().square() / diagonal.array()).minCoeff();
     if (!(pivot > smallest)) return false;

@@ -78,6 +78,7 @@ class ConstraintSpace {
     return {E_, p_ + k_, p_, Eigen::OuterStride<>(stride_E_)};
   }
   [[nodiscard]] Columns inequality_columns() const { return {M_, k_, k_, Eigen::OuterStride<>(M_stride())}; }
+  [[nodiscard]] Eigen::Map<Vector> scratch() const { return {lengths_ + k_, n_}; }
   [[nodiscard]] View L() const { return {T_, n_, n_, Eigen::OuterStride<>(stride_T_)}; }
   [[nodiscard]] View Y_E() const { return {T_ + n_, p_, n_, Eigen::OuterStride<>(stride_T_)}; }  // transposed
   [[nodiscard]] View Y_I() const {

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "engines/active_set/goldfarb_idnani.hpp"
-#include "engines/active_set/primal_dual.hpp"
 #include "linalg/dense.hpp"
 #include "problem/rows.hpp"
 
@@ -79,6 +78,17 @@ ProductsView Products::column(Index j) const {
   return {.Px = Px.col(j), .Ax = Ax.col(j), .Gx = Gx.col(j), .Aty = Aty.col(j), .Gtz = Gtz.col(j)};
 }
 
+void set_sides(const std::vector<Index>& bounded, const VectorView& z, const VectorView& z_box,
+               std::vector<std::int8_t>& side) {
+  const std::size_t m = at_index(z.size());
+  side.resize(m + bounded.size());
+  for (Index row = 0; row < z.size(); ++row) side[at_index(row)] = z[row] > 0 ? 1 : 0;
+  for (std::size_t b = 0; b < bounded.size(); ++b) {
+    const double multiplier = z_box[bounded[b]];
+    side[m + b] = static_cast<std::int8_t>((multiplier > 0 ? 1 : 0) - (multiplier < 0 ? 1 : 0));
+  }
+}
+
 ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded)
     : ActiveSetEngine(instances, bounded, clearly_dependent) {}
 
@@ -100,6 +110,8 @@ ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std:
       k_(m_ + static_cast<Index>(bounded.size())),
       columns_(point.x.cols()),
       dependent_(dependent),
+      programs_(instances.size()),
+      primal_dual_(k_, n_),
       lower_(k_, columns_),
       upper_(k_, columns_),
       bottom_(k_, columns_),
@@ -115,7 +127,7 @@ ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std:
   }
 }
 
-void ActiveSetEngine::run(std::span<DualState> states) {
+void ActiveSetEngine::find(std::span<DualState> states) {
   read_vectors();
   for (const Run& run : runs_) {
     const auto w = point.x.middleCols(run.first, run.count);
@@ -126,8 +138,13 @@ void ActiveSetEngine::run(std::span<DualState> states) {
       size_[at_index(j)] = point.x.col(j).norm() + point.y.col(j).head(kept).norm();
   }
   find_sets(states);
+  for (const Run& run : runs_) expand(run, states);
+}
+
+void ActiveSetEngine::run(std::span<DualState> states) {
+  std::ranges::fill(refined, std::uint8_t{0});
+  find(states);
   for (const Run& run : runs_) {
-    expand(run, states);
     check(run);
     refine(run, states);
     for (Index j = run.first; j < run.first + run.count; ++j) {
@@ -174,9 +191,9 @@ DualProgram ActiveSetEngine::dual_program(Index column) const {
 }
 
 void ActiveSetEngine::find_sets(std::span<DualState> states) {
-  std::vector<DualProgram> programs(at_index(columns_));
+  most_ = 0;
   for (Index j = 0; j < columns_; ++j) {
-    programs[at_index(j)] = dual_program(j);
+    programs_[at_index(j)] = dual_program(j);
     most_ = std::max(most_, n_ - at(j).space->equalities());
     auto& side = states[at_index(j)].side;
     side.resize(at_index(k_));
@@ -185,17 +202,17 @@ void ActiveSetEngine::find_sets(std::span<DualState> states) {
       ceiling_(i, j) = upper_(i, j) + rounding_of_row(size_[at_index(j)], length, upper_(i, j));
       bottom_(i, j) = lower_(i, j) - rounding_of_row(size_[at_index(j)], length, lower_(i, j));
       std::int8_t& at_limit = side[at_index(i)];
-      if (at_limit != 0 && std::isinf(programs[at_index(j)].limit(i, at_limit)))
+      if (at_limit != 0 && std::isinf(programs_[at_index(j)].limit(i, at_limit)))
         at_limit = 0;  // of a warm start
       if (at_limit == 0 && lower_(i, j) == upper_(i, j)) at_limit = 1;
     }
   }
-  PrimalDual(k_, most_).run(programs, states);
+  primal_dual_.run(programs_, states, most_);
   std::optional<GoldfarbIdnani> safeguard;
   for (std::size_t j = 0; j < states.size(); ++j) {
     if (states[j].outcome == DualState::Outcome::Solved) continue;
     if (!safeguard) safeguard.emplace(k_, most_, dependent_);
-    safeguard->run(programs[j], states[j]);
+    safeguard->run(programs_[j], states[j]);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "engines/active_set/constraint_space.hpp"
 #include "engines/active_set/dual_program.hpp"
+#include "engines/active_set/primal_dual.hpp"
 #include "problem/residuals.hpp"
 
 namespace altdiff::detail {
@@ -50,6 +51,11 @@ struct Products {
   [[nodiscard]] ProductsView column(Index j) const;
 };
 
+/// The active set that multipliers speak of: of every row of G, then of every variable in `bounded`, +1 at
+/// its upper limit, -1 at its lower, 0 inside.
+void set_sides(const std::vector<Index>& bounded, const VectorView& z, const VectorView& z_box,
+               std::vector<std::int8_t>& side);
+
 /// Active-set method for a few dense instances at a time, one column each; those that share their matrices
 /// stand together. `run` sets everything public.
 class ActiveSetEngine {
@@ -58,8 +64,11 @@ class ActiveSetEngine {
   ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded);
   ActiveSetEngine(std::span<const Instance> instances, const std::vector<Index>& bounded, double dependent);
 
-  /// Begins at the sets in `states`, and says there what became of each.
+  /// Begins at the sets in `states`, and says there what became of each. May be called again when the
+  /// instances have changed.
   void run(std::span<DualState> states);
+  /// The same without a look at residuals: of what is public it sets `point` alone.
+  void find(std::span<DualState> states);
 
   PointBlock point{};
   std::vector<Residuals> residuals{};  ///< from the user's data
@@ -99,6 +108,8 @@ class ActiveSetEngine {
   double dependent_;  // see GoldfarbIdnani
   Index most_ = 0;    // rows of I that can be independent
   std::vector<Run> runs_;
+  std::vector<DualProgram> programs_;
+  PrimalDual primal_dual_;
   DenseMatrix lower_, upper_, bottom_, ceiling_, t_, lambda_;
   Products products_;
   KktWorkspace workspace_{};

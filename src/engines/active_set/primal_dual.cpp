@@ -11,12 +11,13 @@ constexpr Index together = 64;          // rows up to which four sets are factor
 constexpr std::size_t worth_lanes = 2;  // instances
 }  // namespace
 
-PrimalDual::PrimalDual(Index k, Index most)
-    : most_(most), cholesky_(std::min({together, k, most})), v_(static_cast<std::size_t>(k)) {
+PrimalDual::PrimalDual(Index k, Index largest)
+    : cholesky_(std::min({together, k, largest})), v_(static_cast<std::size_t>(k)) {
   running_.reserve(lanes);
 }
 
-void PrimalDual::run(std::span<const DualProgram> programs, std::span<DualState> states) {
+void PrimalDual::run(std::span<const DualProgram> programs, std::span<DualState> states, Index most) {
+  most_ = most;
   running_.clear();
   for (std::size_t next = 0; next < programs.size() || !running_.empty();) {
     while (std::ssize(running_) < lanes && next < programs.size()) {

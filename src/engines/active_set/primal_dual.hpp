@@ -15,11 +15,11 @@ class PrimalDual {
   static constexpr int patience = 3;               ///< changes without fewer wrong signs
   static constexpr double smallest_pivot = 1e-12;  ///< of M_SS, relative to its diagonal
 
-  /// `k`: inequalities and bounds; `most`: how many of them can be independent.
-  PrimalDual(Index k, Index most);
+  /// `k`: inequalities and bounds; `largest`: a set that has more of them never serves.
+  PrimalDual(Index k, Index largest);
 
-  /// Every state begins at the set in its `side`.
-  void run(std::span<const DualProgram> programs, std::span<DualState> states);
+  /// Every state begins at the set in its `side`; `most`: how many rows can be independent.
+  void run(std::span<const DualProgram> programs, std::span<DualState> states, Index most);
 
  private:
   struct Lane {
@@ -39,7 +39,7 @@ class PrimalDual {
   [[nodiscard]] int flip_wrong_signs(Lane& lane);
   void keep_factor(const Lane& lane);
 
-  Index most_;
+  Index most_ = 0;
   LaneCholesky cholesky_;
   std::vector<double> v_;
   std::vector<Lane> running_;

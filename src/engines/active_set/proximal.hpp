@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "engines/active_set/engine.hpp"
+#include "linalg/memory.hpp"
 
 namespace altdiff::detail {
 
@@ -10,13 +11,19 @@ namespace altdiff::detail {
 struct OwnSpace {
   OwnSpace(const MatricesView& data, const std::vector<Index>& bounded)
       : OwnSpace(data, bounded, data.m + static_cast<Index>(bounded.size())) {}
+  /// M_I stands in the caller's memory, which outlives the search for the set.
+  OwnSpace(const MatricesView& data, const std::vector<Index>& bounded, double* M_I, int threads)
+      : memory(ConstraintSpace::memory(data.n, data.p, data.m + static_cast<Index>(bounded.size()))),
+        space(data, bounded, memory.data(), M_I, threads) {}
+
+  Memory memory, M{};
+  ConstraintSpace space;
+
+ private:
   OwnSpace(const MatricesView& data, const std::vector<Index>& bounded, Index k)
       : memory(ConstraintSpace::memory(data.n, data.p, k)),
         M(ConstraintSpace::memory_of_M(k)),
         space(data, bounded, memory.data(), M.data()) {}
-
-  Vector memory, M;
-  ConstraintSpace space;
 };
 
 /// What the proximal method found.

@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "batch/linearisation.hpp"
+#include "linalg/norms.hpp"
+#include "linalg/parallel_for.hpp"
+#include "linalg/threads.hpp"
+#include "smooth/newton.hpp"
+#include "smooth/separable.hpp"
+
+// The steps of Newton's method: who solves their quadratic programs, and what these leave for derivatives.
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double of_quadratic = 1e-9;  // tolerance of the quadratic programs
+constexpr double near_the_end = 1e-7;  // a residual after which a step is likely to be the last
+constexpr Index most_chunks = 32;
+
+std::size_t at(Index i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+/// The quadratic programs of all instances that want a step.
+void Newton::step(const std::vector<Index>& instances) {
+  if (all_diagonal_ && step_diagonally(instances, false)) {
+    for (const Index i : instances) use_step(i, i, last);
+    return;
+  }
+  if (deadline_.passed()) {
+    for (const Index i : instances) end(i, Status::TimeLimit);
+    return;
+  }
+  step_quickly(instances);
+  find(instances, {State::Stepping}, careful_instances_);
+  step_carefully(careful_instances_);
+}
+
+/// Those on which that has not failed yet. They leave the state `Stepping`.
+void Newton::step_quickly(const std::vector<Index>& instances) {
+  auto& chosen = quick_instances_;
+  chosen.clear();
+  for (const Index i : instances)
+    if (!progress_[at(i)].careful) chosen.push_back(i);
+  const auto count = static_cast<Index>(chosen.size());
+  const Index chunks = std::min(count, most_chunks);
+  while (std::ssize(quick_) < chunks) quick_.push_back(std::make_unique<QuickStep>(n_, m_, p_, bounded_));
+  const int threads = threads_for(settings_.num_threads, count * n_ * n_ * (n_ + m_ + p_));
+  parallel_for(chunks, threads, [&](Index chunk) {
+    for (Index k = chunk; k < count; k += chunks) {
+      const Index i = chosen[at(k)];
+      QuickStep& quick = *quick_[at(chunk)];
+      progress_[at(i)].careful = !solve_quickly(i, quick, progress_[at(i)].error <= near_the_end);
+      if (!progress_[at(i)].careful) go(i, 0, quick.point());
+    }
+  });
+}
+
+bool Newton::solve_quickly(Index i, QuickStep& quick, bool exactly) {
+  const Instance instance = instance_of(equivalent_->program, i);
+  const int threads = size_ == 1 ? threads_for(settings_.num_threads, n_ * n_ * (n_ + m_ + p_)) : 1;
+  const double tolerance = std::min(of_quadratic, settings_.tolerance);
+  at_solution_[at(i)] = {};
+  if (!exactly) return quick.solve(instance, point.z.col(i), point.z_box.col(i), threads);
+  return quick.solve_exactly(instance, point.z.col(i), point.z_box.col(i), tolerance, threads,
+                             at_solution_[at(i)]);
+}
+
+/// The others, as one batch; what is found stands in `last` too.
+void Newton::step_carefully(const std::vector<Index>& instances) {
+  if (instances.empty()) return;
+  const Subset subset(equivalent_->program, instances);
+  Settings settings = settings_;
+  settings.tolerance = std::min(of_quadratic, settings_.tolerance);
+  settings.max_iterations = Settings{}.max_iterations;
+  settings.method = Method::Auto;
+  settings.finish = true;
+  settings.time_limit = deadline_.rest();
+  settings.log = {};
+  const bool known =
+      initial_.x.size() > 0 || std::ranges::any_of(instances, [&](Index i) { return steps[at(i)] > 0; });
+  if (known && std::ssize(instances) == size_) {
+    last = solve(subset.program, settings, point);
+  } else if (known) {
+    last = solve(subset.program, settings,
+                 {.x = point.x(Eigen::all, instances),
+                  .y = point.y(Eigen::all, instances),
+                  .z = point.z(Eigen::all, instances),
+                  .z_box = point.z_box(Eigen::all, instances)});
+  } else {
+    last = solve(subset.program, settings);
+  }
+  last_instances = instances;
+  for (std::size_t k = 0; k < instances.size(); ++k) {
+    progress_[at(instances[k])].careful = true;  // whose last step is in `last` stays there
+    use_step(instances[k], static_cast<Index>(k), last);
+  }
+}
+
+/// The same where Hessians are diagonal, in the space of the constraints. False if one of them is not solved
+/// that way; else `last` has a place for every instance of the batch.
+bool Newton::step_diagonally(const std::vector<Index>& instances, bool derivatives) {
+  Settings settings = settings_;
+  settings.tolerance = std::min(of_quadratic, settings_.tolerance);
+  settings.max_iterations = Settings{}.max_iterations;
+  SeparableSolutions solutions(size_, settings);
+  const auto count = static_cast<Index>(instances.size());
+  const Index chunks = std::min(count, most_chunks);
+  while (engines_.size() < at(chunks)) engines_.emplace_back(n_, m_, p_).limit_time(deadline_);
+  parallel_for(chunks, threads_for(settings_.num_threads, count * n_ * (m_ + p_)), [&](Index chunk) {
+    for (Index k = chunk; k < count; k += chunks) {
+      const Index i = instances[at(k)];
+      const Vector H = Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal();
+      if (!(H.minCoeff() > 0)) return;
+      const Vector centre = -equivalent_->q.col(i).cwiseQuotient(H);  // 1/2 H (x - centre)^2
+      const SeparableProgram program{.constraints = instance_of(program_.constraints, i),
+                                     .phi = {.kind = TermKind::Square},
+                                     .weight = H.data(),
+                                     .offset = centre.data(),
+                                     .q = Vector::Zero(n_)};
+      solutions.solve(i, program, point.y.col(i), point.z.col(i), derivatives, engines_[at(chunk)]);
+    }
+  });
+  if (!std::ranges::all_of(instances, [&](Index i) { return solutions.has(i); })) return false;
+  last = unsolved(program_.constraints);
+  auto linearisation = std::make_shared<BatchLinearisation>();
+  linearisation->chunks = {.size = size_, .width = 1};
+  linearisation->instances.resize(at(size_));
+  solutions.write(last, *linearisation);
+  last.linearisation = std::move(linearisation);
+  last_instances = instances;
+  return true;
+}
+
+bool Newton::differentiate_diagonally() {
+  if (!all_diagonal_) return false;
+  std::vector<Index> solved;
+  for (Index i = 0; i < size_; ++i)
+    if (status[at(i)] == Status::Solved) solved.push_back(i);
+  return step_diagonally(solved, true);
+}
+
+void Newton::forget(Index i) {
+  last_instances.clear();
+  at_solution_[at(i)] = {};
+  progress_[at(i)].careful = true;
+}
+
+std::optional<BatchSolution> Newton::linearise() {
+  for (Index i = 0; i < size_; ++i) {
+    if (status[at(i)] != Status::Solved || at_solution_[at(i)].linearised.known()) continue;
+    if (progress_[at(i)].careful) return {};
+    if (quick_.empty()) quick_.push_back(std::make_unique<QuickStep>(n_, m_, p_, bounded_));
+    if (!solve_quickly(i, *quick_[0], true)) return {};
+  }
+  BatchSolution solution = unsolved(program_.constraints);
+  auto linearisation = std::make_shared<BatchLinearisation>();
+  linearisation->chunks = {.size = size_, .width = 1};
+  linearisation->bounded = bounded_;
+  linearisation->instances.resize(at(size_));
+  for (Index i = 0; i < size_; ++i) {
+    if (status[at(i)] != Status::Solved) continue;
+    solution.margin[i] = at_solution_[at(i)].margin;
+    solution.unique[at(i)] = 1;
+    linearisation->instances[at(i)] = std::move(at_solution_[at(i)].linearised);
+  }
+  solution.linearisation = std::move(linearisation);
+  return solution;
+}
+
+void Newton::take_multipliers(Index i, Index k, const PointBlock& solved) {
+  point.y.col(i) = solved.y.col(k);
+  point.z.col(i) = solved.z.col(k);
+  if (solved.z_box.rows() > 0)
+    point.z_box.col(i) = solved.z_box.col(k);
+  else  // there are no bounds
+    point.z_box.col(i).setZero();
+}
+
+void Newton::use_step(Index i, Index k, const BatchSolution& solved) {
+  const Status found = solved.status[at(k)];
+  const bool proof = found == Status::PrimalInfeasible;
+  if (proof || !solved.point.x.col(k).allFinite()) {
+    if (proof) {
+      point.x.col(i).setConstant(nan);
+      take_multipliers(i, k, solved.point);
+      value[i] = infinity;
+    }
+    end(i, found);
+    return;
+  }
+  if (found == Status::DualInfeasible) {
+    lean(i, solved.point.x.col(k));
+    return;
+  }
+  go(i, k, solved.point);
+}
+
+/// Towards the solution of the quadratic program, as far as the domain allows.
+void Newton::go(Index i, Index k, const PointBlock& solved) {
+  Progress& now = progress_[at(i)];
+  // A bound may be the end of the domain: rounding must not lead beyond it.
+  const VectorsView bounds = instance_of(equivalent_->program, i).vectors();
+  auto x = trial_.col(i);
+  x = solved.x.col(k);
+  if (bounds.lb.size() > 0) x = x.cwiseMax(bounds.lb);
+  if (bounds.ub.size() > 0) x = x.cwiseMin(bounds.ub);
+  d_.col(i) = x - point.x.col(i);
+  take_multipliers(i, k, solved);
+  const double largest = std::max({norm(point.y.col(i)), norm(point.z.col(i)), norm(point.z_box.col(i))});
+  // Multipliers far from the solution may be enormous; once x is feasible, nu need not remember them.
+  now.nu = now.violation <= 10 * now.rounding ? 1.1 * largest : std::max(now.nu, 1.1 * largest);
+  now.slope = std::min(0.0, gradient_.col(i).dot(d_.col(i)) - now.nu * now.violation);
+  now.length = 1;
+  now.halvings = 0;
+  InstanceTerm::Workspace workspace;
+  for (const InstanceTerm& term : evaluate_.terms(i))
+    now.length = term.largest_step(point.x.col(i), d_.col(i), now.length, workspace);
+  if (program_.largest_step)
+    now.length = std::min(now.length, program_.largest_step(i, point.x.col(i), d_.col(i)));
+  diagonal_.col(i) = Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal();
+  if (now.length != 1) x = point.x.col(i) + now.length * d_.col(i);
+  now.state = State::Trial;
+}
+
+}  // namespace altdiff::detail

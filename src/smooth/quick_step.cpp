@@ -1,0 +1,43 @@
+#include "smooth/quick_step.hpp"
+
+namespace altdiff::detail {
+
+QuickStep::QuickStep(Index n, Index m, Index p, const std::vector<Index>& bounded)
+    : k_(m + static_cast<Index>(bounded.size())),
+      bounded_(bounded),
+      memory_(ConstraintSpace::memory(n, p, k_)),
+      M_(ConstraintSpace::memory_of_M(k_)),
+      instance_{.matrices = {.n = n, .m = m, .p = p}},
+      engine_({&instance_, 1}, bounded) {}
+
+void QuickStep::begin(const Instance& instance, const ConstraintSpace& space, const VectorView& z,
+                      const VectorView& z_box) {
+  instance_ = instance;
+  instance_.space = &space;
+  set_sides(bounded_, z, z_box, state_.side);
+  state_.changes = 0;
+}
+
+bool QuickStep::solve(const Instance& instance, const VectorView& z, const VectorView& z_box, int threads) {
+  space_ = ConstraintSpace(instance.matrices, bounded_, memory_.data(), M_.data(), threads);
+  if (!space_.usable()) return false;
+  begin(instance, space_, z, z_box);
+  engine_.find({&state_, 1});
+  return state_.outcome == DualState::Outcome::Solved && point().x.allFinite();
+}
+
+bool QuickStep::solve_exactly(const Instance& instance, const VectorView& z, const VectorView& z_box,
+                              double tolerance, int threads, AtSolution& found) {
+  auto own = std::make_shared<const OwnSpace>(instance.matrices, bounded_, M_.data(), threads);
+  const ConstraintSpace& space = own->space;
+  if (!space.usable() || space.equalities() < instance.matrices.p) return false;
+  begin(instance, space, z, z_box);
+  engine_.run({&state_, 1});
+  const bool solved = state_.outcome == DualState::Outcome::Solved && engine_.residuals[0].below(tolerance);
+  if (!solved || engine_.margin[0] < degenerate_margin) return false;
+  found = {.linearised = Linearised::by_set(engine_, 0, space, state_, std::move(own)),
+           .margin = engine_.margin[0]};
+  return true;
+}
+
+}  // namespace altdiff::detail
