@@ -17,37 +17,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double epsilon = 1e-3;
 constexpr double inside_enough = 1e-9;  // delta that counts as inside
 
-/// By the domains and bounds of single variables.
-Vector by_variables(const std::vector<InstanceTerm>& terms, const Instance& instance) {
-  const Index n = instance.matrices.n;
-  const VectorsView data = instance.vectors();
-  Vector lower = Vector::Constant(n, -infinity);
-  Vector upper = Vector::Constant(n, infinity);
-  if (data.lb.size() > 0) lower = data.lb;
-  if (data.ub.size() > 0) upper = data.ub;
-  Vector x = Vector::Zero(n);
-  for (const InstanceTerm& term : terms) {
-    if (term.quadratic() || term.map() != nullptr) continue;
-    for (Index j = 0; j < n; ++j) {
-      if (!term.present(j)) continue;
-      const double offset = term.offset() != nullptr ? term.offset()[j] : 0;
-      lower[j] = std::max(lower[j], offset + term.phi().lower());
-      upper[j] = std::min(upper[j], offset + term.phi().upper());
-      if (std::isfinite(term.phi().lower())) x[j] = offset + term.phi().inside();
-    }
-  }
-  for (Index j = 0; j < n; ++j) {
-    if (x[j] > lower[j] && x[j] < upper[j]) continue;
-    const bool both = std::isfinite(lower[j]) && std::isfinite(upper[j]);
-    if (both) {
-      x[j] = 0.5 * (lower[j] + upper[j]);
-    } else {
-      x[j] = x[j] <= lower[j] ? lower[j] + 1 : upper[j] - 1;
-    }
-  }
-  return x;
-}
-
 bool inside(const std::vector<InstanceTerm>& terms, const Vector& x) {
   InstanceTerm::Workspace workspace;
   Vector gradient = Vector::Zero(x.size());
@@ -99,9 +68,39 @@ Point multipliers_of(const Point& found, const Instance& instance) {
 
 }  // namespace
 
+Vector likely_point(const std::vector<InstanceTerm>& terms, const Instance& instance) {
+  const Index n = instance.matrices.n;
+  const VectorsView data = instance.vectors();
+  Vector lower = Vector::Constant(n, -infinity);
+  Vector upper = Vector::Constant(n, infinity);
+  if (data.lb.size() > 0) lower = data.lb;
+  if (data.ub.size() > 0) upper = data.ub;
+  Vector x = Vector::Zero(n);
+  for (const InstanceTerm& term : terms) {
+    if (term.quadratic() || term.map() != nullptr) continue;
+    for (Index j = 0; j < n; ++j) {
+      if (!term.present(j)) continue;
+      const double offset = term.offset() != nullptr ? term.offset()[j] : 0;
+      lower[j] = std::max(lower[j], offset + term.phi().lower());
+      upper[j] = std::min(upper[j], offset + term.phi().upper());
+      if (std::isfinite(term.phi().lower())) x[j] = offset + term.phi().inside();
+    }
+  }
+  for (Index j = 0; j < n; ++j) {
+    if (x[j] > lower[j] && x[j] < upper[j]) continue;
+    const bool both = std::isfinite(lower[j]) && std::isfinite(upper[j]);
+    if (both) {
+      x[j] = 0.5 * (lower[j] + upper[j]);
+    } else {
+      x[j] = x[j] <= lower[j] ? lower[j] + 1 : upper[j] - 1;
+    }
+  }
+  return x;
+}
+
 FirstPoint first_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
                        const Settings& settings) {
-  FirstPoint first{.status = Status::Solved, .x = by_variables(terms, instance)};
+  FirstPoint first{.status = Status::Solved, .x = likely_point(terms, instance)};
   if (inside(terms, first.x)) return first;
   return widest_point(terms, instance, settings);
 }
@@ -109,7 +108,7 @@ FirstPoint first_point(const std::vector<InstanceTerm>& terms, const Instance& i
 FirstPoint widest_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
                         const Settings& settings) {
   const Index n = instance.matrices.n;
-  const auto found = solve_one(widest(terms, instance, by_variables(terms, instance)), plain(settings), {});
+  const auto found = solve_one(widest(terms, instance, likely_point(terms, instance)), plain(settings), {});
   FirstPoint first{.status = found.status, .proof = multipliers_of(found, instance)};
   if (found.status != Status::Solved) return first;
   first.x = found.x.head(n);

@@ -16,6 +16,9 @@ struct FirstPoint {
   Point proof{};  ///< may say why there is none
 };
 
+/// A point that is inside by the domains and bounds of single variables.
+[[nodiscard]] Vector likely_point(const std::vector<InstanceTerm>& terms, const Instance& instance);
+
 /// A point inside the domain of every term, if possible also within the bounds. Where the domain is that of a
 /// map, it is the one below.
 [[nodiscard]] FirstPoint first_point(const std::vector<InstanceTerm>& terms, const Instance& instance,

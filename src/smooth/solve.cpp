@@ -65,8 +65,9 @@ class SmoothSolver {
     const Settings rest = for_the_rest();
     Newton newton(program_, rest, initial_, equivalent_, evaluator_);
     DenseMatrix start = DenseMatrix::Zero(program_.constraints.n, size_);
-    std::erase_if(left, [&](Index i) { return !find_start(i, newton, start); });
+    for (const Index i : left) start.col(i) = likely_start(i);
     newton.run(left, start);
+    if (!program_.evaluate) start_again(left, newton, start);
     for (const Index i : left) look_for_reason(i, newton);
     return conclude(newton);
   }
@@ -87,20 +88,27 @@ class SmoothSolver {
     return rest;
   }
 
-  /// The user's, or one inside the domain; false if there is none, and all is said.
+  /// The user's, or one that is likely to be inside the domain.
+  [[nodiscard]] Vector likely_start(Index i) const {
+    if (initial_.x.size() > 0 && initial_.x.col(i).allFinite()) return initial_.x.col(i);
+    return likely_point(evaluator_.terms(i), instance_of(equivalent_->program, i));
+  }
+
+  /// Those for whom that was outside of it, from a point that is not; who has none leaves.
+  void start_again(std::vector<Index>& instances, Newton& newton, DenseMatrix& start) const {
+    std::vector<Index> again;
+    std::erase_if(instances, [&](Index i) {
+      if (newton.status[at(i)] != Status::InvalidData) return false;
+      if (!find_start(i, newton, start)) return true;
+      again.push_back(i);
+      return false;
+    });
+    if (!again.empty()) newton.run(again, start);
+  }
+
+  /// A point inside the domain; false if there is none, and all is said.
   bool find_start(Index i, Newton& newton, DenseMatrix& start) const {
     const auto& terms = evaluator_.terms(i);
-    if (initial_.x.size() > 0 && initial_.x.col(i).allFinite()) {
-      start.col(i) = initial_.x.col(i);
-      InstanceTerm::Workspace workspace;
-      Vector gradient(start.rows());
-      const auto inside = [&](const InstanceTerm& term) {
-        (void)term.add(initial_.x.data() + i * start.rows(), gradient.data(), nullptr, workspace);
-        return gradient.allFinite();
-      };
-      gradient.setZero();
-      if (std::ranges::all_of(terms, inside)) return true;
-    }
     const FirstPoint first = first_point(terms, instance_of(equivalent_->program, i), for_the_rest());
     if (first.status == Status::Solved) {
       start.col(i) = first.x;
