@@ -74,10 +74,15 @@ class Term(Objective):
     REQUIRED: ClassVar[tuple[str, ...]] = ()
     SCALARS: ClassVar[tuple[str, ...]] = ()  # fields for which one number may stand
 
-    def __init__(self, kind: str = "quadratic", exponent: float | None = None, **numbers: Any) -> None:
-        self.numbers: dict[str, Any] = numbers  # None: absent
-        given = [value is not None for value in numbers.values()]
-        self.own_structure = _structure(type(self), kind, exponent, *given)  # type: ignore[arg-type]
+    def __init__(
+        self,
+        numbers: dict[str, Any],  # None: absent
+        given: tuple[bool, ...],  # which are not
+        kind: str = "quadratic",
+        exponent: float | None = None,
+    ) -> None:
+        self.numbers = numbers
+        self.own_structure = _structure(type(self), kind, exponent, given)  # type: ignore[arg-type]
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -95,7 +100,7 @@ class Linear(Term):
     REQUIRED: ClassVar[tuple[str, ...]] = ("q",)
 
     def __init__(self, q: Any) -> None:
-        super().__init__(q=q)
+        super().__init__({"q": q}, (q is not None,))
 
 
 class Quadratic(Term):
@@ -105,7 +110,7 @@ class Quadratic(Term):
     REQUIRED: ClassVar[tuple[str, ...]] = ("P",)
 
     def __init__(self, P: Any, q: Any = None) -> None:
-        super().__init__(P=P, q=q)
+        super().__init__({"P": P, "q": q}, (P is not None, q is not None))
 
 
 class Separable(Term):
@@ -136,7 +141,8 @@ class Separable(Term):
         exponent: float | None = None,
     ) -> None:
         power = None if exponent is None else float(exponent)
-        super().__init__(kind, power, weight=weight, M=M, offset=offset)
+        given = (weight is not None, M is not None, offset is not None)
+        super().__init__({"weight": weight, "M": M, "offset": offset}, given, kind, power)
 
     def __repr__(self) -> str:
         return f"Separable({', '.join([self.own_structure.kind, *self.own_structure.present])})"
@@ -150,11 +156,12 @@ class LogSumExp(Term):
     SCALARS: ClassVar[tuple[str, ...]] = ("offset",)
 
     def __init__(self, M: Any, offset: Any = None, weight: Any = None) -> None:
-        super().__init__("log-sum-exp", weight=weight, M=M, offset=offset)
+        given = (weight is not None, M is not None, offset is not None)
+        super().__init__({"weight": weight, "M": M, "offset": offset}, given, "log-sum-exp")
 
 
 @lru_cache(maxsize=256)
-def _structure(term: type[Term], kind: str, exponent: float | None, *given: bool) -> Structure:
+def _structure(term: type[Term], kind: str, exponent: float | None, given: tuple[bool, ...]) -> Structure:
     """What a term is, checked; training builds the same one again and again."""
     kind = _ALIASES.get(kind, kind)
     if term is Separable and kind not in KINDS:

@@ -38,34 +38,6 @@ void add_columns(double alpha, const ConstBlock& A, const double* x, double* y) 
   }
 }
 
-/// y_j += alpha a_j'x
-void add_dots(double alpha, const ConstBlock& A, const double* x, double* y) {
-  const Eigen::Map<const Vector> v(x, A.rows());
-  for (Index j = 0; j < A.cols(); ++j) y[j] += alpha * A.col(j).dot(v);
-}
-
-// The inverse of a diagonal entry is ready before the sum that it is multiplied with; a quotient would have
-// to wait for that sum.
-
-void small_forward(const ConstBlock& L, double* x) {
-  const Index n = L.rows();
-  for (Index j = 0; j < n; ++j) {
-    const double* column = L.data() + j * L.outerStride();
-    const double value = x[j] *= 1 / column[j];
-    for (Index i = j + 1; i < n; ++i) x[i] -= value * column[i];
-  }
-}
-
-void small_backward(const ConstBlock& L, double* x) {
-  const Index n = L.rows();
-  for (Index j = n - 1; j >= 0; --j) {
-    const double* column = L.data() + j * L.outerStride();
-    const Index rest = n - 1 - j;
-    const Eigen::Map<const Vector> below(column + j + 1, rest);
-    x[j] = (x[j] - below.dot(Eigen::Map<const Vector>(x + j + 1, rest))) * (1 / column[j]);
-  }
-}
-
 }  // namespace
 
 void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBlock& B, double beta,
@@ -82,7 +54,7 @@ void multiply(Op op_A, Op op_B, double alpha, const ConstBlock& A, const ConstBl
   if (op_A == Op::None) {
     add_columns(alpha, A, B.data(), C.data());
   } else {
-    add_dots(alpha, A, B.data(), C.data());
+    small_dots(alpha, A.data(), A.outerStride(), A.rows(), A.cols(), B.data(), C.data());
   }
 }
 
@@ -90,7 +62,8 @@ void triangular_solve(Op op, const ConstBlock& L, Block X) {
   if (L.rows() >= call_costs_more || X.cols() > 1) {
     blas::triangular_solve(static_cast<char>(op), L, X);
   } else if (X.cols() == 1) {
-    op == Op::None ? small_forward(L, X.data()) : small_backward(L, X.data());
+    op == Op::None ? small_forward(L.data(), L.outerStride(), L.rows(), X.data())
+                   : small_backward(L.data(), L.outerStride(), L.rows(), X.data());
   }
 }
 

@@ -202,6 +202,18 @@ Square transposed(const Square& square) {
            __builtin_shufflevector(b0, b2, 2, 3, 6, 7), __builtin_shufflevector(b1, b3, 2, 3, 6, 7)}};
 }
 
+/// a_c'x for four columns.
+Quad four_dots(const double* a, Index stride, Index length, const double* x) {
+  Square sums{};
+  Index i = 0;
+  for (; i + four <= length; i += four)
+    for (Index c = 0; c < four; ++c) sums.row[c] += quad(a + c * stride + i) * quad(x + i);
+  const auto [s0, s1, s2, s3] = transposed(sums).row;
+  Quad dots = (s0 + s1) + (s2 + s3);
+  for (; i < length; ++i) dots += Quad{a[i], a[stride + i], a[2 * stride + i], a[3 * stride + i]} * x[i];
+  return dots;
+}
+
 constexpr Index tile_side = 32;  // of matrices that are larger than the caches
 
 /// What the averages of pairs of numbers show of P.
@@ -225,6 +237,57 @@ struct Extremes {
 };
 
 }  // namespace
+
+void small_dots(double alpha, const double* A, Index stride, Index rows, Index columns, const double* x,
+                double* y) {
+  Index j = 0;
+  for (; j + four <= columns; j += four) quad(y + j) += alpha * four_dots(A + j * stride, stride, rows, x);
+  for (; j < columns; ++j) y[j] += alpha * four_dots(A + j * stride, 0, rows, x)[0];
+}
+
+// The inverse of a diagonal entry is ready before the sum that it is multiplied with; a quotient would have
+// to wait for that sum.
+
+void small_forward(const double* L, Index stride, Index n, double* x) {
+  Index j = 0;
+  for (; j + four <= n; j += four) {
+    const double* a = L + j * stride;
+    const double* b = a + stride;
+    const double* c = b + stride;
+    const double* d = c + stride;
+    const double x0 = x[j] *= 1 / a[j];
+    const double x1 = x[j + 1] = (x[j + 1] - x0 * a[j + 1]) * (1 / b[j + 1]);
+    const double x2 = x[j + 2] = (x[j + 2] - x0 * a[j + 2] - x1 * b[j + 2]) * (1 / c[j + 2]);
+    const double x3 = x[j + 3] = (x[j + 3] - x0 * a[j + 3] - x1 * b[j + 3] - x2 * c[j + 3]) * (1 / d[j + 3]);
+    for (Index i = j + four; i < n; ++i) x[i] -= x0 * a[i] + x1 * b[i] + x2 * c[i] + x3 * d[i];
+  }
+  for (; j < n; ++j) {
+    const double* a = L + j * stride;
+    const double value = x[j] *= 1 / a[j];
+    for (Index i = j + 1; i < n; ++i) x[i] -= value * a[i];
+  }
+}
+
+void small_backward(const double* L, Index stride, Index n, double* x) {
+  const Index whole = n / four * four;
+  for (Index j = n - 1; j >= whole; --j) {
+    const double* a = L + j * stride;
+    double sum = x[j];
+    for (Index i = j + 1; i < n; ++i) sum -= a[i] * x[i];
+    x[j] = sum * (1 / a[j]);
+  }
+  for (Index j = whole - four; j >= 0; j -= four) {
+    const double* a = L + j * stride;
+    const double* b = a + stride;
+    const double* c = b + stride;
+    const double* d = c + stride;
+    const Quad sums = quad(x + j) - four_dots(a + j + four, stride, n - j - four, x + j + four);
+    const double x3 = x[j + 3] = sums[3] * (1 / d[j + 3]);
+    const double x2 = x[j + 2] = (sums[2] - x3 * c[j + 3]) * (1 / c[j + 2]);
+    const double x1 = x[j + 1] = (sums[1] - x3 * b[j + 3] - x2 * b[j + 2]) * (1 / b[j + 1]);
+    x[j] = (sums[0] - x3 * a[j + 3] - x2 * a[j + 2] - x1 * a[j + 1]) * (1 / a[j]);
+  }
+}
 
 void small_transpose(const double* source, Index stride, Index rows, Index columns, double* target,
                      Index target_stride) {

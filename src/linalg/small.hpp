@@ -26,6 +26,14 @@ inline constexpr Index padding = 3;
 void small_gram(double alpha, const double* A, Index stride_A, Index rows, Index columns, double beta,
                 double* C, Index stride_C, Index columns_C, int threads);
 
+/// y_j += alpha a_j'x, a_j the columns of A
+void small_dots(double alpha, const double* A, Index stride, Index rows, Index columns, const double* x,
+                double* y);
+
+/// x = L^-1 x and x = L^-T x
+void small_forward(const double* L, Index stride, Index n, double* x);
+void small_backward(const double* L, Index stride, Index n, double* x);
+
 /// target = source', `rows` and `columns` being those of the source.
 void small_transpose(const double* source, Index stride, Index rows, Index columns, double* target,
                      Index target_stride);

@@ -158,8 +158,12 @@ void InstanceTerm::add_hessian(double* hessian, Workspace& w) const {
     w.scaled.resize(stride, rows_);
     w.product.resize(stride, n_ + 1);  // the last column is only room
     w.wide = w.second.sqrt();
-    for (Index i = 0; i < rows_; ++i) w.scaled.col(i).head(n_) = w.wide[i] * M().col(i);
-    w.scaled.bottomRows(stride - n_).setZero();
+    for (Index i = 0; i < rows_; ++i) {
+      const double root = w.wide[i];
+      const double* row = map_ + i * n_;
+      double* target = w.scaled.data() + i * stride;
+      for (Index j = 0; j < n_; ++j) target[j] = root * row[j];
+    }
     gram(1, w.scaled.topRows(n_), 0, w.product.topRows(n_).leftCols(n_), 1);
     symmetrise(w.product.topRows(n_).leftCols(n_));
     H += w.product.topRows(n_).leftCols(n_);

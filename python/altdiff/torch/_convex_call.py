@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from altdiff._fields import CONSTRAINTS, POINT
 from altdiff._layer import Solved
 from altdiff._native import core
 from altdiff.torch._evaluate import evaluator, starting_points
-from altdiff.torch._problem import FUNCTIONS, PLAIN, tensor_problem
+from altdiff.torch._problem import FUNCTIONS, PLAIN, TensorProblem, memory_of, tensor_problem
 from altdiff.torch._tensors import as_double, result_type, to_tensor
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from altdiff._arrays import Array
-    from altdiff._binding import NativeTerm
+    from altdiff._binding import NativeSmoothBatch, NativeTerm
     from altdiff._convex_batch import Start
     from altdiff._convex_layout import ConvexLayout
     from altdiff._objectives import Structure
@@ -60,13 +61,11 @@ class ConvexCall(NamedTuple):
             quick = exchange.solve(structure, tensors, call.settings, call.outputs)
             if quick is not None:
                 layout, native, outputs = quick
-                count = len(tensors) - len(CONSTRAINTS)
-                problem = tensor_problem(layout.program, (None, None, *tensors[count:]))
-                batch = ConvexBatch(problem, native, layout, structure, tensors[:count])
+                solved = QuickSolved(native, layout, self, tensors)
                 if outputs is not None:
-                    return (*outputs, Solved(batch, call=call))
-                batch.blame()
-                return self._settled(batch, tensors)
+                    return (*outputs, solved)
+                solved.batch.blame()
+                return self._settled(solved.batch, tensors)
         return self._settled(self._solve(tensors), tensors)
 
     def solve(self, tensors: Sequence[Tensor | None]) -> Solved:
@@ -135,6 +134,26 @@ class ConvexCall(NamedTuple):
         return tensors[:count], tensors[count:]
 
 
+class QuickSolved(Solved):
+    """What the exchange solved; Python hears of the batch when somebody asks."""
+
+    def __init__(
+        self, native: NativeSmoothBatch, layout: ConvexLayout, call: ConvexCall, tensors: Tensors
+    ) -> None:
+        self.native, self.layout, self.convex_call, self.tensors = native, layout, call, tensors
+        self.memory = memory_of(tensors)
+        self.call = call.call
+
+    @cached_property
+    def batch(self) -> ConvexBatch:  # type: ignore[override]
+        """The batch with its problem."""
+        count = len(self.tensors) - len(CONSTRAINTS)
+        fields = (None, None, *self.tensors[count:])
+        problem = TensorProblem({}, self.layout.program, False, fields, self.memory[count:])
+        structure = self.convex_call.bound.structure
+        return ConvexBatch(problem, self.native, self.layout, structure, self.tensors[:count])
+
+
 def batch_of(solved: Solved) -> ConvexBatch:
     """The batch, which is one of convex programs."""
     assert isinstance(solved.batch, ConvexBatch)
@@ -159,5 +178,5 @@ def pull_back_quickly(
     solved: Solved, needed: tuple[bool, ...], tensors: Tensors, bars: Tensors
 ) -> list[Any] | None:
     """The gradient of each tensor that needs one; None: the long way must do it."""
-    native = batch_of(solved).native
+    native = solved.native if isinstance(solved, QuickSolved) else batch_of(solved).native
     return exchange.vjp(native, tensors, bars, needed, solved.without_derivative, solved.only_solved)

@@ -68,8 +68,12 @@ def problem_from(fields: tuple[Argument | None, ...], patterns: Patterns | None 
 
 def tensor_problem(layout: Layout, tensors: Sequence[torch.Tensor | None]) -> TensorProblem:
     """The problem with these float64 tensors in C order, of which the layout is."""
-    memory = [tensor.untyped_storage() for tensor in tensors if tensor is not None]
-    return TensorProblem(_NO_ARRAYS, layout, False, tensors, memory)
+    return TensorProblem(_NO_ARRAYS, layout, False, tensors, memory_of(tensors))
+
+
+def memory_of(tensors: Sequence[torch.Tensor | None]) -> list[torch.UntypedStorage]:
+    """What holds the tensors' numbers, which lives as long as somebody has it."""
+    return [tensor.untyped_storage() for tensor in tensors if tensor is not None]
 
 
 def require_memory(solved: Solved) -> None:
