@@ -159,6 +159,10 @@ Pool& pool() {
 }  // namespace
 
 void parallel_for(Index count, int threads, const Body& body) {
+  if (count == 1) {
+    body(0);
+    return;
+  }
   Job job(count, body);
   const Index helpers = std::min<Index>(threads, count) - 1;
   if (helpers < 1 || inside_job) {

@@ -21,6 +21,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double armijo = 1e-4;
 constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
 constexpr double of_one_row = 1e-15;     // of a row of the constraints
+constexpr double same_hessian = 1e-9;    // relative change that hardly matters to derivatives
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
 constexpr double some_descent = 1e-9;    // of f, relative to its parts
 constexpr int most_steps = 2000;
@@ -202,7 +203,8 @@ void Newton::accept(Index i, const Residuals& now) {
   progress.careful |= !better;
   progress.best = std::min(progress.best, error);
   const bool good = whole && now.below(settings_.tolerance);
-  if (good && unchanged_hessian(i) && (error <= exact || progress.idle >= 2)) {
+  progress.change = good ? change_of_hessian(i) : infinity;
+  if (good && progress.change <= same_hessian && (error <= exact || progress.idle >= 2)) {
     end(i, Status::Solved);
     return;
   }

@@ -43,8 +43,8 @@ class Newton {
   /// f falls along the ray for ever.
   void declare_endless(Index i, const Vector& ray, bool to_infinity);
 
-  /// The same where the quadratic programs at the solutions are solved by their active sets: a solution
-  /// without its numbers, but with margins and derivatives. None if one of them is not.
+  /// The same where the quadratic programs at the solutions are solved by their active sets: all that was
+  /// found, with margins and derivatives. None if one of them is not.
   [[nodiscard]] std::optional<BatchSolution> linearise();
 
   BatchSolution last{};                 ///< of the quadratic programs of the last careful steps,
@@ -60,6 +60,7 @@ class Newton {
     double length = 1;            // of the step that is tried
     double sigma = 0;             // on the diagonal of the Hessian where the quadratic program has no end
     double error = 0, best = 0;   // residual at x, and the smallest so far
+    double change = 0;            // of the Hessian by the last step
     double largest_gradient = 0;  // so far
     bool descended = true;        // the last step was clearly downhill
     int idle = 0, halvings = 0, leans = 0;
@@ -73,7 +74,7 @@ class Newton {
   [[nodiscard]] Residuals residuals_at_trial(Index i, const Products& products) const;
   void reject(Index i);
   void accept(Index i, const Residuals& now);
-  [[nodiscard]] bool unchanged_hessian(Index i) const;
+  [[nodiscard]] double change_of_hessian(Index i) const;
   void step(const std::vector<Index>& instances);
   void step_quickly(const std::vector<Index>& instances);
   [[nodiscard]] bool solve_quickly(Index i, QuickStep& quick, bool exactly);

@@ -18,7 +18,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double rounding_of_f = 1e-14;  // of f, relative to its parts
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
 constexpr double nearly = 1e-4;          // a residual that may be one of rounding
-constexpr double same_hessian = 1e-9;    // relative change that leaves derivatives as they are
 constexpr double endless = 1e12;         // a point that is so far away is on its way to infinity
 constexpr double long_step = 1e3;        // relative to the point, where the quadratic program has no end
 constexpr double tiny = 1e-100;
@@ -56,14 +55,14 @@ Residuals Newton::residuals_at_trial(Index i, const Products& products) const {
   return with(summands, gradient_.col(i) - summands);
 }
 
-/// Whether the Hessian of the last quadratic program still is that of f.
-bool Newton::unchanged_hessian(Index i) const {
+/// How far that of f is from the Hessian of the last quadratic program, relative to it, by its diagonal.
+double Newton::change_of_hessian(Index i) const {
   const Eigen::Map<const DenseMatrix> H(equivalent_->hessian(i), n_, n_);
-  const double largest = norm(diagonal_.col(i));
+  const double least = rounding_of_f * norm(diagonal_.col(i)) + std::numeric_limits<double>::min();
+  double change = 0;
   for (Index j = 0; j < n_; ++j)
-    if (std::abs(H(j, j) - diagonal_(j, i)) > same_hessian * (std::abs(H(j, j)) + rounding_of_f * largest))
-      return false;
-  return true;
+    change = std::max(change, std::abs(H(j, j) - diagonal_(j, i)) / (std::abs(H(j, j)) + least));
+  return change;
 }
 
 void Newton::dismiss(const std::vector<Index>& instances) {

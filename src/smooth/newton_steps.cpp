@@ -19,6 +19,7 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double of_quadratic = 1e-9;  // tolerance of the quadratic programs
 constexpr double near_the_end = 1e-7;  // a residual after which a step is likely to be the last
+constexpr double to_rounding = 1e-14;  // a change of the Hessian that derivatives do not see
 constexpr Index most_chunks = 32;
 
 std::size_t at(Index i) { return static_cast<std::size_t>(i); }
@@ -156,18 +157,33 @@ std::optional<BatchSolution> Newton::linearise() {
     if (progress_[at(i)].careful) return {};
     if (quick_.empty()) quick_.push_back(std::make_unique<QuickStep>(n_, m_, p_, bounded_));
     if (!solve_quickly(i, *quick_[0], true)) return {};
+    progress_[at(i)].change = 0;
   }
-  BatchSolution solution = unsolved(program_.constraints);
+  BatchSolution solution;
+  solution.point = std::move(point);
+  solution.objective = std::move(value);
+  solution.iterations = std::move(steps);
+  solution.degenerate.assign(at(size_), 0);
+  solution.unique.assign(at(size_), 0);
+  for (Vector* numbers :
+       {&solution.primal_residual, &solution.dual_residual, &solution.duality_gap, &solution.margin})
+    numbers->resize(size_);
   auto linearisation = std::make_shared<BatchLinearisation>();
   linearisation->chunks = {.size = size_, .width = 1};
   linearisation->bounded = bounded_;
   linearisation->instances.resize(at(size_));
   for (Index i = 0; i < size_; ++i) {
+    const Residuals& found = residuals[at(i)];
+    solution.primal_residual[i] = found.primal;
+    solution.dual_residual[i] = found.dual;
+    solution.duality_gap[i] = found.gap;
+    solution.margin[i] = status[at(i)] == Status::Solved ? at_solution_[at(i)].margin : nan;
     if (status[at(i)] != Status::Solved) continue;
-    solution.margin[i] = at_solution_[at(i)].margin;
     solution.unique[at(i)] = 1;
-    linearisation->instances[at(i)] = std::move(at_solution_[at(i)].linearised);
+    Linearised& instance = linearisation->instances[at(i)] = std::move(at_solution_[at(i)].linearised);
+    if (progress_[at(i)].change > to_rounding) instance.refinements = std::max(instance.refinements, 1);
   }
+  solution.status = std::move(status);
   solution.linearisation = std::move(linearisation);
   return solution;
 }

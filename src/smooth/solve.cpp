@@ -189,15 +189,23 @@ class SmoothSolver {
     return solution;
   }
 
-  /// The quadratic programs at the solutions say the rest: derivatives, margins, and whether x is unique.
   SmoothSolution conclude(Newton& newton) {
+    SmoothSolution solution;
+    static_cast<BatchSolution&>(solution) = found_by(newton);
+    separable_.write(solution, *std::const_pointer_cast<BatchLinearisation>(solution.linearisation));
+    solution.equivalent = equivalent_;
+    return solution;
+  }
+
+  /// The quadratic programs at the solutions say the rest: derivatives, margins, and whether x is unique.
+  BatchSolution found_by(Newton& newton) {
     const bool all = std::ranges::all_of(newton.status, [](Status s) { return s == Status::Solved; }) &&
                      newton.last_instances.size() == at(size_);
-    SmoothSolution solution;
+    BatchSolution solution;
     if (newton.differentiate_diagonally() || all) {
-      static_cast<BatchSolution&>(solution) = std::move(newton.last);
+      solution = std::move(newton.last);
     } else if (std::optional<BatchSolution> quick = newton.linearise()) {
-      static_cast<BatchSolution&>(solution) = std::move(*quick);
+      return std::move(*quick);
     } else {
       for (Index i = 0; i < size_; ++i)
         if (newton.status[at(i)] != Status::Solved) equivalent_->q.col(i).setConstant(nan);
@@ -206,18 +214,16 @@ class SmoothSolver {
       settings.method = Method::Auto;
       settings.finish = true;
       settings.log = {};
-      static_cast<BatchSolution&>(solution) = solve(equivalent_->program, settings, newton.point);
+      solution = solve(equivalent_->program, settings, newton.point);
     }
     // Quadratic programs without bounds have no multipliers of them.
     if (solution.point.z_box.rows() == 0)
       solution.point.z_box = DenseMatrix::Zero(program_.constraints.n, size_);
     for (Index i = 0; i < size_; ++i) take(newton, i, solution);
-    separable_.write(solution, *std::const_pointer_cast<BatchLinearisation>(solution.linearisation));
-    solution.equivalent = equivalent_;
     return solution;
   }
 
-  void take(const Newton& newton, Index i, SmoothSolution& solution) const {
+  void take(const Newton& newton, Index i, BatchSolution& solution) const {
     const Residuals& residuals = newton.residuals[at(i)];
     const bool lifted = equivalent_->rows.contains(i);  // its program stands for derivatives only
     if (lifted || newton.status[at(i)] != Status::Solved || solution.status[at(i)] != Status::Solved) {
