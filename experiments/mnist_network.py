@@ -15,7 +15,7 @@ from experiments.unrolled import TruncatedLayer
 Size = tuple[int, int, int]  # variables, inequalities, equalities
 PAPER: Size = (200, 50, 50)
 SMALL: Size = (20, 5, 5)
-CHANNELS = (20, 50)
+CHANNELS = (16, 40)  # the paper does not say; multiples of eight fill vector registers
 LEAST_CURVATURE = 1e-2  # eps of P = LL' + eps I
 FIRST_SLACK = -3.0  # softplus of it is 0.05: inequalities bind from the first batch on
 EXACT = "exact"
@@ -66,12 +66,13 @@ class DigitNetwork(nn.Module):
         options: dict[str, Any] = {"kernel_size": 3, "padding": 1} if small else {"kernel_size": 5}
         left = side // 4 if small else ((side - 4) // 2 - 4) // 2
         self.features = nn.Sequential(
+            # A maximum of rectified numbers is a rectified maximum, of which there are a quarter as many.
             nn.Conv2d(1, first, **options),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Conv2d(first, second, **options),
-            nn.ReLU(),
             nn.MaxPool2d(2),
+            nn.ReLU(),
             nn.Flatten(),
             nn.Linear(second * left * left, size[0]),
         )

@@ -72,17 +72,29 @@ def layer_alone(record: Record, step: float) -> str:
     return f" (the layer alone about {ratio:.0f} times)" if ratio > 1.0 else ""
 
 
+def own_epoch(record: Record) -> tuple[float, str] | None:
+    """Seconds of an epoch with altdiff, and how they were measured: whole epochs if there are any."""
+    cells = record["cells"]
+    epochs = [cell["seconds"] for name, cell in cells.items() if name.startswith(f"train/{EXACT}/")]
+    if epochs:
+        return float(np.median(epochs)), f"the median of {len(epochs)} epochs of training"
+    ours = cells.get(f"step/{ALTDIFF}")
+    if ours is None or not is_right(ours, FIELDS):
+        return None
+    return record["facts"]["steps"] * ours["total"]["median"], f"by {ours['total']['count']} steps"
+
+
 def against(record: Record, peers: list[str]) -> str:
     """An epoch with altdiff beside one with the fastest of some peers that is right; empty if none is."""
     cells, steps = record["cells"], record["facts"]["steps"]
-    ours, peer = cells.get(f"step/{ALTDIFF}"), fastest_right(cells, "step", peers, FIELDS)
-    if peer is None or ours is None or not is_right(ours, FIELDS):
+    ours, peer = own_epoch(record), fastest_right(cells, "step", peers, FIELDS)
+    if peer is None or ours is None:
         return ""
-    time, count = ours["total"]["median"], cells[f"step/{peer[0]}"]["total"]["count"]
+    (time, how), count = ours, cells[f"step/{peer[0]}"]["total"]["count"]
     return (
-        f"{seconds(steps * time)} s with altdiff (by {ours['total']['count']} steps) and "
+        f"{seconds(time)} s with altdiff ({how}) and "
         f"{seconds(steps * peer[1])} s with {name_of(peer[0])} (by {count} steps), "
-        f"{peer[1] / time:.1f} times as much{layer_alone(record, peer[1])}"
+        f"{steps * peer[1] / time:.1f} times as much{layer_alone(record, peer[1])}"
     )
 
 
@@ -153,7 +165,8 @@ def section(page: Document, record: Record) -> None:
         )
     page.paragraph(accuracy_sentence(record, found))
     page.paragraph(
-        "One training step, network and Adam included: seconds with quartiles, and the error of x."
+        "One training step, network and Adam included: seconds with quartiles, and the error of x. These "
+        "steps have pauses between them, which a training has not."
     )
     page.table(["method", "a step"], method_rows(record["cells"], ["step"], METHODS, FIELDS, quartiles=True))
     page.paragraph(step_sentence(record))
