@@ -50,7 +50,9 @@ void Newton::step_quickly(const std::vector<Index>& instances) {
   const auto count = static_cast<Index>(chosen.size());
   const Index chunks = std::min(count, most_chunks);
   while (std::ssize(quick_) < chunks) quick_.push_back(std::make_unique<QuickStep>(n_, m_, p_, bounded_));
-  const int threads = threads_for(settings_.num_threads, count * n_ * n_ * (n_ + m_ + p_));
+  // The user's function is called from one thread only.
+  const int threads =
+      program_.largest_step ? 1 : threads_for(settings_.num_threads, count * n_ * n_ * (n_ + m_ + p_));
   parallel_for(chunks, threads, [&](Index chunk) {
     for (Index k = chunk; k < count; k += chunks) {
       const Index i = chosen[at(k)];
