@@ -39,7 +39,8 @@ def test_a_point_outside_the_domain_is_no_solution() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["softmax-30-10-3", "logistic-12-6-2", "logistic-20-10-2", "softmax-30-10-3-4", "logistic-12-6-2-3"]
+    "name",
+    ["softmax-30-10-3", "logistic-12-6-2", "logistic-20-10-2", "softmax-30-10-3-4", "logistic-12-6-2-3"],
 )
 def test_our_errors_on_the_timed_programs_are_those_of_rounding(name: str) -> None:
     cell = measure("altdiff", Workload.named(name), seconds=0.0)
