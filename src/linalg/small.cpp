@@ -208,8 +208,8 @@ Quad four_dots(const double* a, Index stride, Index length, const double* x) {
   Index i = 0;
   for (; i + four <= length; i += four)
     for (Index c = 0; c < four; ++c) sums.row[c] += quad(a + c * stride + i) * quad(x + i);
-  const auto [s0, s1, s2, s3] = transposed(sums).row;
-  Quad dots = (s0 + s1) + (s2 + s3);
+  const Square turned = transposed(sums);
+  Quad dots = (turned.row[0] + turned.row[1]) + (turned.row[2] + turned.row[3]);
   for (; i < length; ++i) dots += Quad{a[i], a[stride + i], a[2 * stride + i], a[3 * stride + i]} * x[i];
   return dots;
 }
