@@ -10,7 +10,6 @@
 #include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
-#include "smooth/separable.hpp"
 
 namespace altdiff::detail {
 

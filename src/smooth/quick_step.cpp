@@ -3,10 +3,9 @@
 namespace altdiff::detail {
 
 QuickStep::QuickStep(Index n, Index m, Index p, const std::vector<Index>& bounded)
-    : k_(m + static_cast<Index>(bounded.size())),
-      bounded_(bounded),
-      memory_(ConstraintSpace::memory(n, p, k_)),
-      M_(ConstraintSpace::memory_of_M(k_)),
+    : bounded_(bounded),
+      memory_(ConstraintSpace::memory(n, p, m + static_cast<Index>(bounded.size()))),
+      M_(ConstraintSpace::memory_of_M(m + static_cast<Index>(bounded.size()))),
       instance_{.matrices = {.n = n, .m = m, .p = p}},
       engine_({&instance_, 1}, bounded) {}
 

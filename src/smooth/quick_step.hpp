@@ -39,7 +39,6 @@ class QuickStep {
   void begin(const Instance& instance, const ConstraintSpace& space, const VectorView& z,
              const VectorView& z_box);
 
-  Index k_;
   const std::vector<Index>& bounded_;
   Memory memory_, M_;
   ConstraintSpace space_{};
