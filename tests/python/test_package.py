@@ -30,12 +30,20 @@ def run(code: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_import_takes_less_than_a_fifth_of_a_second() -> None:
-    # Timed inside a fresh interpreter, numpy included, after a run that fills the caches. Processor time, and
-    # the best of several, so that other programs that run meanwhile do not count.
-    code = "import time; t = time.process_time(); import altdiff; print(time.process_time() - t)"
-    times = [float(run(code, PYTHONDONTWRITEBYTECODE="")) for _ in range(6)]
-    assert min(times[1:]) < 0.2
+def test_the_import_adds_less_than_numpy_takes_itself() -> None:
+    # A ratio, because processors differ: both timed in one fresh interpreter, after a run that fills the
+    # caches. Processor time, and the best of several, so that other programs do not count.
+    code = """
+import time
+start = time.process_time()
+import numpy
+between = time.process_time()
+import altdiff
+print(between - start, time.process_time() - between)
+"""
+    times = [[float(part) for part in run(code, PYTHONDONTWRITEBYTECODE="").split()] for _ in range(6)]
+    numpy_takes, altdiff_adds = np.min(times[1:], axis=0)
+    assert altdiff_adds < numpy_takes
 
 
 def test_the_import_brings_neither_torch_nor_jax_nor_scipy() -> None:
