@@ -11,6 +11,9 @@ endif()
 
 function(altdiff_add_library name)
   add_library(${name} STATIC ${ALTDIFF_SOURCES})
+  # Nothing in a program replaces a function of ours, so that calls need not go through its tables; and the two
+  # modules of the Python package, of which both are loaded, share no object.
+  set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(
     ${name}
     PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>"

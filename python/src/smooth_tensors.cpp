@@ -82,7 +82,7 @@ class SmoothExchange {
       double*& target =
           i < numbers ? targets.terms.at(batch.places[i].first).*gradient_fields.at(batch.places[i].second)
                       : targets.constraints.at(first_constraint + i - numbers);
-      gradients.append(needed.at(i) ? library_.tensor(sizes_of(looked[i]), target) : nb::none());
+      gradients.append(needed.at(i) ? library_.tensor(shape_of(looked[i]), target) : nb::none());
     }
     const nb::gil_scoped_release no_gil;
     altdiff::vjp(batch.program, batch.solution, cotangent_in(cotangents), targets,

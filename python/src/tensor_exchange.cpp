@@ -27,12 +27,13 @@ bool in_c_order(const dlpack::Tensor& tensor) {
 /// A tensor of float64 numbers on its way to the library that will own it.
 struct NewTensor {
   dlpack::ManagedTensor managed{};
-  Sizes shape, strides;
+  Sizes layout;  // the shape, then the strides
   detail::Memory memory;
 
-  explicit NewTensor(Sizes sizes) : shape(std::move(sizes)), strides(shape.size()) {
+  explicit NewTensor(std::span<const std::int64_t> shape) : layout(2 * shape.size()) {
+    std::ranges::copy(shape, layout.begin());
     std::int64_t count = 1;
-    for (std::size_t i = shape.size(); i-- > 0; count *= shape[i]) strides[i] = count;
+    for (std::size_t i = shape.size(); i-- > 0; count *= shape[i]) layout[shape.size() + i] = count;
     memory = detail::Memory(count);
     managed = {.version = {.major = dlpack::major_version, .minor = 0},
                .context = this,
@@ -42,8 +43,8 @@ struct NewTensor {
                           .device = {.device_type = dlpack::cpu, .device_id = 0},
                           .ndim = static_cast<std::int32_t>(shape.size()),
                           .dtype = nb::dtype<double>(),
-                          .shape = shape.data(),
-                          .strides = strides.data(),
+                          .shape = layout.data(),
+                          .strides = layout.data() + shape.size(),
                           .byte_offset = 0}};
   }
 };
@@ -113,8 +114,8 @@ BatchProgram program_of(const nb::object& layout) {
                     nb::cast<Addresses<8>>(layout.attr("place_addresses")));
 }
 
-nb::object TensorLibrary::tensor(Sizes shape, double*& data) const {
-  auto fresh = std::make_unique<NewTensor>(std::move(shape));
+nb::object TensorLibrary::tensor(std::span<const std::int64_t> shape, double*& data) const {
+  auto fresh = std::make_unique<NewTensor>(shape);
   data = fresh->memory.data();
   void* object = nullptr;
   if (functions_->object_from_managed(&fresh.release()->managed, &object) != 0) throw nb::python_error();

@@ -43,7 +43,7 @@ class TensorLibrary {
   [[nodiscard]] bool look_at(const nanobind::tuple& objects, Looked& looked, bool again = false) const;
 
   /// A new tensor of the library's; `data` is where its numbers go.
-  [[nodiscard]] nanobind::object tensor(Sizes shape, double*& data) const;
+  [[nodiscard]] nanobind::object tensor(std::span<const std::int64_t> shape, double*& data) const;
 
  private:
   const dlpack::Exchange* functions_ = nullptr;  // null: the library offers none
@@ -61,7 +61,7 @@ template <class Batch>
   for (std::size_t part = 0; part < std::min(count, parts); ++part) {
     Sizes own = shape;
     own.push_back(batch.rows(part));
-    tensors.append(library.tensor(std::move(own), data));
+    tensors.append(library.tensor(own, data));
     batch.copy_part(part, data);
   }
   if (count > parts) {

@@ -68,7 +68,7 @@ class TensorExchange {
     BatchGradient targets{};
     nb::list gradients;
     for (std::size_t f = 0; f < looked.size(); ++f)
-      gradients.append(needed.at(f) ? library_.tensor(sizes_of(looked[f]), targets.at(f)) : nb::none());
+      gradients.append(needed.at(f) ? library_.tensor(shape_of(looked[f]), targets.at(f)) : nb::none());
     const nb::gil_scoped_release no_gil;
     altdiff::vjp(batch.program, batch.solution, cotangent_in(cotangents), targets,
                  {.value = missing, .unless_solved = unless_solved}, batch.num_threads);

@@ -179,7 +179,8 @@ void write_gradients(const BatchProgram& program, const AdjointBlock& block, con
   const auto& [u, v, r, r_box] = block.adjoint;
   const Vector& bar = block.objective_bar;
   const auto target = [&](Field field) { return gradient[static_cast<std::size_t>(field)]; };
-  const DenseMatrix half = 0.5 * WithEnvelope(u, x, bar, 0.5).block;
+  DenseMatrix half;
+  if (target(Field::P) != nullptr) half = 0.5 * WithEnvelope(u, x, bar, 0.5).block;
   const WithEnvelope u_x(u, x, bar);
   const WithEnvelope r_z(r, z, bar);
   const WithEnvelope v_y(v, y, bar);

@@ -53,15 +53,31 @@ struct BatchLinearisation::Columns {
   int refinements = 0;
   DenseMatrix c_I{};
   KktWorkspace workspace{};
+  PointBlock right_side{}, correction{};  // and products: of refinements
+  Products products{};
+
+  [[nodiscard]] Index numbers() const { return 8 * (products.Px.size() + c_I.size()); }  // at most
+  static Spare<Columns> spare() {
+    return detail::spare<Columns>([](const Columns&) { return true; });
+  }
 };
 
 /// Right-hand sides in, solutions out.
 void BatchLinearisation::solve_columns(Columns& columns, Block x, Block y, Block z, Block z_box) const {
+  if (columns.refinements > 0) {
+    columns.right_side.x = x;
+    columns.right_side.y = y;
+    columns.right_side.z = z;
+    columns.right_side.z_box = z_box;
+  }
+  solve_once(columns, x, y, z, z_box);
+  if (columns.refinements > 0) refine(columns, x, y, z, z_box);
+}
+
+void BatchLinearisation::solve_once(Columns& columns, Block x, Block y, Block z, Block z_box) const {
   const Index m = z.rows();
   DenseMatrix& c_I = columns.c_I;
   c_I.resize(columns.instance.space->inequalities(), x.cols());
-  PointBlock right_side;
-  if (columns.refinements > 0) right_side = {.x = x, .y = y, .z = z, .z_box = z_box};
   x *= -1;
   y *= -1;
   c_I.topRows(m) = -z;
@@ -71,25 +87,25 @@ void BatchLinearisation::solve_columns(Columns& columns, Block x, Block y, Block
   z = c_I.topRows(m);
   z_box.setZero();
   for (std::size_t i = 0; i < bounded.size(); ++i) z_box.row(bounded[i]) = c_I.row(m + static_cast<Index>(i));
-  if (columns.refinements > 0) refine(columns, right_side, x, y, z, z_box);
 }
 
-void BatchLinearisation::refine(const Columns& columns, const PointBlock& right_side, Block x, Block y,
-                                Block z, Block z_box) const {
-  Products products(x.rows(), z.rows(), y.rows(), x.cols());
-  Columns correction{.instance = columns.instance, .sets = columns.sets};
+void BatchLinearisation::refine(Columns& columns, Block x, Block y, Block z, Block z_box) const {
+  const PointBlock& right_side = columns.right_side;
+  Products& products = columns.products;
+  PointBlock& d = columns.correction;
+  products.resize(x.rows(), z.rows(), y.rows(), x.cols());
   double last = std::numeric_limits<double>::infinity();
   for (int round = 0; round < columns.refinements && last > only_rounding * norm(x); ++round) {
     products.compute(columns.instance, 0, x, y, z);
-    PointBlock d{.x = right_side.x + products.Px + products.Aty + products.Gtz,
-                 .y = right_side.y + products.Ax,
-                 .z = right_side.z + products.Gx,
-                 .z_box = right_side.z_box};
+    d.x = right_side.x + products.Px + products.Aty + products.Gtz;
+    d.y = right_side.y + products.Ax;
+    d.z = right_side.z + products.Gx;
+    d.z_box = right_side.z_box;
     if (z_box.rows() > 0) {  // there are bounds
       d.x += z_box;
       d.z_box += x;
     }
-    solve_columns(correction, d.x, d.y, d.z, d.z_box);
+    solve_once(columns, d.x, d.y, d.z, d.z_box);
     if (!(norm(d.x) < 2 * last)) return;
     last = norm(d.x);
     x += d.x;
@@ -114,7 +130,8 @@ void BatchLinearisation::solve(const BatchProgram& program, Index first, PointBl
   const ScopedBlasThreads blas_threads(program.size == 1 ? program.n : 0, num_threads);
   const Index work = size * program.n * (program.n + program.m + program.p);
   parallel_for(parts.count(), threads_for(num_threads, work), [&](Index chunk) {
-    Columns columns;
+    const Spare<Columns> spare = Columns::spare();
+    Columns& columns = *spare;
     for (Index c = parts.first(chunk), end = c; c < parts.last(chunk); c = end) {
       const Linearised& instance = instances[at(first + c)];
       end = c + 1;

@@ -6,6 +6,7 @@
 #include "engines/active_set/proximal.hpp"
 #include "engines/active_set/quartet.hpp"
 #include "linalg/memory.hpp"
+#include "linalg/spares.hpp"
 
 namespace altdiff::detail {
 
@@ -69,8 +70,8 @@ class BatchLinearisation {
  private:
   struct Columns;
   void solve_columns(Columns& columns, Block x, Block y, Block z, Block z_box) const;
-  void refine(const Columns& columns, const PointBlock& right_side, Block x, Block y, Block z,
-              Block z_box) const;
+  void solve_once(Columns& columns, Block x, Block y, Block z, Block z_box) const;
+  void refine(Columns& columns, Block x, Block y, Block z, Block z_box) const;
   /// Of the inequalities and the bounded variables: +1 at upper, -1 at lower, 0 inside.
   [[nodiscard]] Vector active_sides(Index instance, Index m) const;
   /// The instances from first + column on.

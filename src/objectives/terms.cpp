@@ -36,6 +36,10 @@ InstanceTerm::InstanceTerm(const Term& term, Index instance, Index n)
       map_(part(term.map, instance, term.rows * n)),
       offset_(part(term.offset, instance, term.rows)) {}
 
+Spare<InstanceTerm::Workspace> InstanceTerm::workspace(Index rows) {
+  return spare<Workspace>([rows](const Workspace& w) { return w.t.size() == rows; });
+}
+
 bool InstanceTerm::valid() const {
   const Index weights = phi_.kind == TermKind::LogSumExp ? 1 : rows_;
   const bool numbers = finite(P_, n_ * n_) && finite(q_, n_) && finite(weight_, weights) &&

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "linalg/products.hpp"
+#include "linalg/spares.hpp"
 #include "objectives/phi.hpp"
 
 namespace altdiff::detail {
@@ -22,7 +23,12 @@ class InstanceTerm {
     Vector t{}, wide{};
     Eigen::ArrayXd value{}, first{}, second{};
     DenseMatrix scaled{}, product{};
+
+    [[nodiscard]] Index numbers() const { return 5 * t.size() + scaled.size() + product.size(); }
   };
+
+  /// One for terms with so many rows.
+  static Spare<Workspace> workspace(Index rows);
 
   /// Whether the numbers make sense: finite, and no negative weight.
   [[nodiscard]] bool valid() const;

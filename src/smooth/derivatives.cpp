@@ -61,7 +61,7 @@ void write_term(const Term& term, const EquivalentProgram& equivalent, std::size
   const bool own = std::ranges::all_of(targets, [](const FieldTarget& t) { return !t.wanted() || t.own(); });
   const auto chunks = own ? std::min<Index>(x.cols(), 32) : std::min<Index>(x.cols(), 1);
   parallel_for(chunks, threads_for(num_threads, x.size() * (term.rows + n)), [&](Index chunk) {
-    InstanceTerm::Workspace workspace;
+    const auto workspace = InstanceTerm::workspace(term.rows);
     for (Index i = chunk; i < x.cols(); i += chunks) {
       const double bar = block.objective_bar.size() > 0 ? block.objective_bar[i] : 0;
       if (left_out[at(i)] != 0 || (bar == 0 && u.col(i).isZero(0))) continue;
@@ -73,7 +73,7 @@ void write_term(const Term& term, const EquivalentProgram& equivalent, std::size
                       .weight = targets[2].of(i),
                       .map = targets[3].of(i),
                       .offset = targets[4].of(i)},
-                     workspace);
+                     *workspace);
     }
   });
 }

@@ -17,11 +17,16 @@ Evaluator::Evaluator(const SmoothProgram& program, int num_threads)
     : program_(program),
       num_threads_(num_threads),
       n_(program.constraints.n),
-      workspaces_(at(std::min(most_chunks, program.constraints.size)),
-                  std::vector<InstanceTerm::Workspace>(program.terms.size())) {
+      workspaces_(at(std::min(most_chunks, program.constraints.size))) {
+  for (auto& workspaces : workspaces_) {
+    workspaces.reserve(program.terms.size());
+    for (const Term& term : program.terms) workspaces.push_back(InstanceTerm::workspace(term.rows));
+  }
   terms_.resize(at(program.constraints.size));
-  for (Index i = 0; i < program.constraints.size; ++i)
+  for (Index i = 0; i < program.constraints.size; ++i) {
+    terms_[at(i)].reserve(program.terms.size());
     for (const Term& term : program.terms) terms_[at(i)].emplace_back(term, i, n_);
+  }
   if (!program.constraints.has_bounds()) return;
   for (Index i = 0; i < program.constraints.size; ++i) {
     const VectorsView bounds = instance_of(program.constraints, i).vectors();
@@ -41,7 +46,7 @@ void Evaluator::operator()(const std::vector<Index>& instances, const DenseMatri
       std::fill_n(hessian, n_ * n_, 0.0);
       double value = 0;
       for (std::size_t t = 0; t < terms_[at(i)].size(); ++t)
-        value += terms_[at(i)][t].add(X.data() + i * n_, gradient, hessian, workspaces_[at(chunk)][t]);
+        value += terms_[at(i)][t].add(X.data() + i * n_, gradient, hessian, *workspaces_[at(chunk)][t]);
       target.value[i] = value;
     }
   });

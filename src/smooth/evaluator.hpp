@@ -31,7 +31,7 @@ class Evaluator {
   int num_threads_;
   Index n_;
   std::vector<std::vector<InstanceTerm>> terms_{};
-  std::vector<std::vector<InstanceTerm::Workspace>> workspaces_;  // of every piece of work, one a term
+  std::vector<std::vector<Spare<InstanceTerm::Workspace>>> workspaces_;  // of every piece of work, one a term
   DenseMatrix points_{}, gradients_{};
   Vector values_{};
   std::vector<double> hessians_{};

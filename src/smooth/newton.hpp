@@ -106,7 +106,7 @@ class Newton {
   std::vector<Index> bounded_;           // variables with a bound in any instance
   bool all_diagonal_;                    // the Hessians
   std::vector<DualNewton> engines_{};
-  std::vector<std::unique_ptr<QuickStep>> quick_{};
+  std::vector<Spare<QuickStep>> quick_{};
 };
 
 }  // namespace altdiff::detail

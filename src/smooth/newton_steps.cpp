@@ -49,7 +49,7 @@ void Newton::step_quickly(const std::vector<Index>& instances) {
     if (!progress_[at(i)].careful) chosen.push_back(i);
   const auto count = static_cast<Index>(chosen.size());
   const Index chunks = std::min(count, most_chunks);
-  while (std::ssize(quick_) < chunks) quick_.push_back(std::make_unique<QuickStep>(n_, m_, p_, bounded_));
+  while (std::ssize(quick_) < chunks) quick_.push_back(QuickStep::of_size(n_, m_, p_, bounded_));
   // The user's function is called from one thread only.
   const int threads =
       program_.largest_step ? 1 : threads_for(settings_.num_threads, count * n_ * n_ * (n_ + m_ + p_));
@@ -157,7 +157,7 @@ std::optional<BatchSolution> Newton::linearise() {
   for (Index i = 0; i < size_; ++i) {
     if (status[at(i)] != Status::Solved || at_solution_[at(i)].linearised.known()) continue;
     if (progress_[at(i)].careful) return {};
-    if (quick_.empty()) quick_.push_back(std::make_unique<QuickStep>(n_, m_, p_, bounded_));
+    if (quick_.empty()) quick_.push_back(QuickStep::of_size(n_, m_, p_, bounded_));
     if (!solve_quickly(i, *quick_[0], true)) return {};
     progress_[at(i)].change = 0;
   }

@@ -4,10 +4,19 @@ namespace altdiff::detail {
 
 QuickStep::QuickStep(Index n, Index m, Index p, const std::vector<Index>& bounded)
     : bounded_(bounded),
-      memory_(ConstraintSpace::memory(n, p, m + static_cast<Index>(bounded.size()))),
-      M_(ConstraintSpace::memory_of_M(m + static_cast<Index>(bounded.size()))),
+      numbers_(ConstraintSpace::memory(n, p, m + std::ssize(bounded))),
+      memory_(numbers_),
+      M_(ConstraintSpace::memory_of_M(m + std::ssize(bounded))),
       instance_{.matrices = {.n = n, .m = m, .p = p}},
-      engine_({&instance_, 1}, bounded) {}
+      engine_({&instance_, 1}, bounded_) {}
+
+Spare<QuickStep> QuickStep::of_size(Index n, Index m, Index p, const std::vector<Index>& bounded) {
+  const auto fits = [&](const QuickStep& quick) {
+    const MatricesView& sizes = quick.instance_.matrices;
+    return sizes.n == n && sizes.m == m && sizes.p == p && quick.bounded_ == bounded;
+  };
+  return spare<QuickStep>(fits, n, m, p, bounded);
+}
 
 void QuickStep::begin(const Instance& instance, const ConstraintSpace& space, const VectorView& z,
                       const VectorView& z_box) {

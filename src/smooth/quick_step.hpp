@@ -3,6 +3,7 @@
 #include "batch/linearisation.hpp"
 #include "engines/active_set/engine.hpp"
 #include "linalg/memory.hpp"
+#include "linalg/spares.hpp"
 
 namespace altdiff::detail {
 
@@ -16,8 +17,10 @@ struct AtSolution {
 /// that does not serve, somebody else must solve them.
 class QuickStep {
  public:
-  /// `bounded`: the variables that have a bound in any instance; it outlives the object.
+  /// `bounded`: the variables that have a bound in any instance.
   QuickStep(Index n, Index m, Index p, const std::vector<Index>& bounded);
+  /// One for programs of these sizes.
+  static Spare<QuickStep> of_size(Index n, Index m, Index p, const std::vector<Index>& bounded);
   QuickStep(const QuickStep&) = delete;
   QuickStep& operator=(const QuickStep&) = delete;
   QuickStep(QuickStep&&) = delete;
@@ -34,12 +37,14 @@ class QuickStep {
                                    double tolerance, int threads, AtSolution& found);
 
   [[nodiscard]] const PointBlock& point() const { return engine_.point; }
+  [[nodiscard]] Index numbers() const { return numbers_; }  ///< in its memory
 
  private:
   void begin(const Instance& instance, const ConstraintSpace& space, const VectorView& z,
              const VectorView& z_box);
 
-  const std::vector<Index>& bounded_;
+  std::vector<Index> bounded_;
+  Index numbers_;
   Memory memory_, M_;
   ConstraintSpace space_{};
   Instance instance_;

@@ -57,8 +57,11 @@ template void solve_kkt(const ConstraintSpace&, std::span<const DualState* const
 template void solve_kkt(const ConstraintSpace&, std::span<const KeptSet* const>, Block, Block, Block,
                         KktWorkspace&);
 
-Products::Products(Index n, Index m, Index p, Index columns)
-    : Px(n, columns), Ax(p, columns), Gx(m, columns), Aty(n, columns), Gtz(n, columns) {}
+void Products::resize(Index n, Index m, Index p, Index columns) {
+  for (DenseMatrix* product : {&Px, &Aty, &Gtz}) product->resize(n, columns);
+  Ax.resize(p, columns);
+  Gx.resize(m, columns);
+}
 
 void Products::compute(const Instance& instance, Index first, const ConstBlock& x, const ConstBlock& y,
                        const ConstBlock& z) {

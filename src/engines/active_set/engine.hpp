@@ -45,7 +45,10 @@ extern template void solve_kkt(const ConstraintSpace&, std::span<const KeptSet* 
 struct Products {
   DenseMatrix Px{}, Ax{}, Gx{}, Aty{}, Gtz{};
 
-  Products(Index n, Index m, Index p, Index columns);
+  Products() = default;
+  Products(Index n, Index m, Index p, Index columns) { resize(n, m, p, columns); }
+  /// Forgets its numbers.
+  void resize(Index n, Index m, Index p, Index columns);
   void compute(const Instance& instance, Index first, const ConstBlock& x, const ConstBlock& y,
                const ConstBlock& z);
   [[nodiscard]] ProductsView column(Index j) const;
