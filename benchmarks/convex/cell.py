@@ -15,7 +15,8 @@ import torch
 
 from benchmarks.convex.workloads import Workload, reference
 
-MOST_CALLS = 1000
+MANY_CALLS = 1000
+LONG_ENOUGH = 5.0  # seconds: a machine may be slow for one or two
 LAYERS = ("altdiff", "moreau", "cvxpylayers")
 
 
@@ -60,6 +61,10 @@ def layer_named(name: str, workload: Workload) -> Callable[..., Any]:
     return cvxpylayers_layer(workload, "MOREAU" if name == "moreau" else None)
 
 
+def _enough(calls: int, taken: float, limit: float) -> bool:
+    return taken >= limit or (calls >= MANY_CALLS and taken >= LONG_ENOUGH)
+
+
 def measure(name: str, workload: Workload, seconds: float) -> dict[str, Any]:
     """Median time of forward and backward together, and the largest relative errors."""
     torch.set_num_threads(1)
@@ -69,7 +74,7 @@ def measure(name: str, workload: Workload, seconds: float) -> dict[str, Any]:
     bars = bar.expand(workload.batch, -1) if workload.batch else bar
     times: list[float] = []
     begin = time.perf_counter()
-    while not times or (time.perf_counter() - begin < seconds and len(times) < MOST_CALLS):
+    while not times or not _enough(len(times), time.perf_counter() - begin, seconds):
         start = time.perf_counter()
         x = layer(*numbers.values())
         gradients = torch.autograd.grad(x, list(numbers.values()), bars)

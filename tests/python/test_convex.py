@@ -121,6 +121,19 @@ def _find(gradient: Any, field: str, values: dict[str, Any]) -> Any:
     return next(term[field] for term in gradient.objective if term.get(field) is not None)
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_answer_does_not_depend_on_what_was_solved_before(name: str) -> None:
+    # Small programs are solved in memory that others of their size have used.
+    values = {**example(name).numbers, **binding_constraints()}
+    first, gradient = solved(name, values), gradient_of(solved(name, values), "h", values)
+    looser = {**values, "h": values["h"] + 0.3, "b": values["b"] * 0.9}
+    solved(name, looser).vjp(np.ones(N))
+    again = solved(name, values)
+    for part in POINT:
+        np.testing.assert_array_equal(getattr(first, part), getattr(again, part))
+    np.testing.assert_array_equal(gradient, gradient_of(again, "h", values))
+
+
 def test_a_quadratic_objective_has_the_solution_of_solve_qp() -> None:
     values: dict[str, Any] = {**example("quadratic").numbers, **binding_constraints()}
     ours = solved("quadratic", values)
