@@ -1,4 +1,10 @@
-"""One layer on one workload, in a process of its own: prints times and errors as JSON."""
+"""One layer on one workload, in a process of its own.
+
+    python -m benchmarks.convex.cell altdiff logistic-20-10-2
+
+says that it is ready, reads a number of seconds from every line of its input, and answers with times and
+errors as JSON.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +21,6 @@ import torch
 
 from benchmarks.convex.workloads import Workload, reference
 
-MANY_CALLS = 1000
-LONG_ENOUGH = 5.0  # seconds: a machine may be slow for one or two
 LAYERS = ("altdiff", "moreau", "cvxpylayers")
 
 
@@ -61,26 +65,32 @@ def layer_named(name: str, workload: Workload) -> Callable[..., Any]:
     return cvxpylayers_layer(workload, "MOREAU" if name == "moreau" else None)
 
 
-def _enough(calls: int, taken: float, limit: float) -> bool:
-    return taken >= limit or (calls >= MANY_CALLS and taken >= LONG_ENOUGH)
+class Contestant:
+    """A layer with the numbers of a workload."""
 
+    def __init__(self, name: str, workload: Workload) -> None:
+        torch.set_num_threads(1)
+        self.workload = workload
+        self.layer = layer_named(name, workload)
+        self.numbers = {k: torch.tensor(v, requires_grad=True) for k, v in workload.numbers().items()}
+        self.bar = torch.linspace(0.5, 1.5, workload.n, dtype=torch.float64)
+        x, gradients = self._call()  # not timed: the first one
+        self.errors = _errors(workload, x, dict(zip(self.numbers, gradients, strict=True)), self.bar)
 
-def measure(name: str, workload: Workload, seconds: float) -> dict[str, Any]:
-    """Median time of forward and backward together, and the largest relative errors."""
-    torch.set_num_threads(1)
-    layer = layer_named(name, workload)
-    numbers = {k: torch.tensor(v, requires_grad=True) for k, v in workload.numbers().items()}
-    bar = torch.linspace(0.5, 1.5, workload.n, dtype=torch.float64)
-    bars = bar.expand(workload.batch, -1) if workload.batch else bar
-    times: list[float] = []
-    begin = time.perf_counter()
-    while not times or not _enough(len(times), time.perf_counter() - begin, seconds):
-        start = time.perf_counter()
-        x = layer(*numbers.values())
-        gradients = torch.autograd.grad(x, list(numbers.values()), bars)
-        times.append(time.perf_counter() - start)
-    found = dict(zip(numbers, gradients, strict=True))
-    return {"seconds": median(times), "calls": len(times), **_errors(workload, x, found, bar)}
+    def _call(self) -> tuple[Any, tuple[Any, ...]]:
+        x = self.layer(*self.numbers.values())
+        bars = self.bar.expand(self.workload.batch, -1) if self.workload.batch else self.bar
+        return x, torch.autograd.grad(x, list(self.numbers.values()), bars)
+
+    def turn(self, seconds: float) -> dict[str, Any]:
+        """Median time of forward and backward together, and the largest relative errors."""
+        times: list[float] = []
+        begin = time.perf_counter()
+        while not times or time.perf_counter() - begin < seconds:
+            start = time.perf_counter()
+            self._call()
+            times.append(time.perf_counter() - start)
+        return {"seconds": median(times), "calls": len(times), **self.errors}
 
 
 def _errors(workload: Workload, x: Any, found: dict[str, Any], bar: Any) -> dict[str, float]:
@@ -111,5 +121,13 @@ def _errors(workload: Workload, x: Any, found: dict[str, Any], bar: Any) -> dict
     }
 
 
+def main() -> None:
+    """Says that it is ready, then takes a turn for every line."""
+    contestant = Contestant(sys.argv[1], Workload.named(sys.argv[2]))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(contestant.turn(float(line))), flush=True)
+
+
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], Workload.named(sys.argv[2]), float(sys.argv[3]))))
+    main()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from altdiff import Linear, Separable, Status
 
-from benchmarks.convex.cell import altdiff_layer, measure
+from benchmarks.convex.cell import Contestant, altdiff_layer
 from benchmarks.convex.instances import KINDS, kkt_residual, random_instance
 from benchmarks.convex.trust import judge
 from benchmarks.convex.workloads import Workload
@@ -43,7 +43,7 @@ def test_a_point_outside_the_domain_is_no_solution() -> None:
     ["softmax-30-10-3", "logistic-12-6-2", "logistic-20-10-2", "softmax-30-10-3-4", "logistic-12-6-2-3"],
 )
 def test_our_errors_on_the_timed_programs_are_those_of_rounding(name: str) -> None:
-    cell = measure("altdiff", Workload.named(name), seconds=0.0)
+    cell = Contestant("altdiff", Workload.named(name)).turn(seconds=0.0)
     assert cell["x"] < 1e-13
     assert cell["gradient"] < 1e-13
 
