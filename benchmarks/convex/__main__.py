@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--instances", type=int, default=2000, help="of each kind; 0: none")
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument(
-        "--seconds", type=float, default=60.0, help="for one layer on one workload; 0: no times"
+        "--seconds", type=float, default=60.0, help="most for a layer to be ready, or for a turn; 0: no times"
     )
     parser.add_argument("--largest", type=int, default=1000, help="n of the largest workload")
     options = parser.parse_args(arguments)

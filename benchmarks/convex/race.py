@@ -43,9 +43,9 @@ def run(limit: float, largest: int) -> list[Turn]:
 def _race(workload: Workload, limit: float) -> dict[str, Turn]:
     racers = {layer: _Racer(layer, workload, limit) for layer in LAYERS}
     begin = time.perf_counter()
-    while racers["altdiff"].count < TURNS and (
-        racers["altdiff"].count == 0 or time.perf_counter() - begin < ALL_TURNS
-    ):
+    for turn in range(TURNS):
+        if turn > 0 and time.perf_counter() - begin > ALL_TURNS:
+            break
         for racer in racers.values():
             racer.run()
     ours = [turn["seconds"] for turn in racers["altdiff"].turns]
@@ -56,7 +56,6 @@ class _Racer:
     """A process that waits for its next turn."""
 
     def __init__(self, layer: str, workload: Workload, limit: float) -> None:
-        self.count = 0
         self._limit = limit
         self.turns: list[Turn] = []
         self._problem: str | None = None
@@ -69,12 +68,10 @@ class _Racer:
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         )
-
         self._wait()  # so that none is made ready while another takes its turn
 
     def run(self) -> None:
         """One turn; after a failure none."""
-        self.count += 1
         if self._problem is not None:
             return
         assert self._process.stdin is not None
@@ -91,6 +88,7 @@ class _Racer:
         answer = self._process.stdout.readline() if ready else ""
         if not answer:
             self._problem = self._last_message() if ready else f"more than {self._limit:g} s"
+            self._process.kill()  # the others want the processor
         return answer
 
     def summary(self, ours: list[float]) -> Turn:

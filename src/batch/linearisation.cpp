@@ -56,7 +56,10 @@ struct BatchLinearisation::Columns {
   PointBlock right_side{}, correction{};  // and products: of refinements
   Products products{};
 
-  [[nodiscard]] Index numbers() const { return 8 * (products.Px.size() + c_I.size()); }  // at most
+  [[nodiscard]] Index numbers() const {
+    const auto& [x, y, z, z_box] = right_side;  // those of refinements are five of these at most
+    return c_I.size() + workspace.t.size() + 5 * (x.size() + y.size() + z.size() + z_box.size());
+  }
   static Spare<Columns> spare() {
     return detail::spare<Columns>([](const Columns&) { return true; });
   }

@@ -24,7 +24,9 @@ class InstanceTerm {
     Eigen::ArrayXd value{}, first{}, second{};
     DenseMatrix scaled{}, product{};
 
-    [[nodiscard]] Index numbers() const { return 5 * t.size() + scaled.size() + product.size(); }
+    [[nodiscard]] Index numbers() const {
+      return 4 * t.size() + wide.size() + scaled.size() + product.size();
+    }
   };
 
   /// One for terms with so many rows.

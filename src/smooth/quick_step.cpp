@@ -4,11 +4,16 @@ namespace altdiff::detail {
 
 QuickStep::QuickStep(Index n, Index m, Index p, const std::vector<Index>& bounded)
     : bounded_(bounded),
-      numbers_(ConstraintSpace::memory(n, p, m + std::ssize(bounded))),
-      memory_(numbers_),
+      memory_(ConstraintSpace::memory(n, p, m + std::ssize(bounded))),
       M_(ConstraintSpace::memory_of_M(m + std::ssize(bounded))),
       instance_{.matrices = {.n = n, .m = m, .p = p}},
       engine_({&instance_, 1}, bounded_) {}
+
+Index QuickStep::numbers() const {
+  const MatricesView& sizes = instance_.matrices;
+  const Index k = sizes.m + std::ssize(bounded_);
+  return ConstraintSpace::memory(sizes.n, sizes.p, k) + ConstraintSpace::memory_of_M(k);
+}
 
 Spare<QuickStep> QuickStep::of_size(Index n, Index m, Index p, const std::vector<Index>& bounded) {
   const auto fits = [&](const QuickStep& quick) {

@@ -37,14 +37,13 @@ class QuickStep {
                                    double tolerance, int threads, AtSolution& found);
 
   [[nodiscard]] const PointBlock& point() const { return engine_.point; }
-  [[nodiscard]] Index numbers() const { return numbers_; }  ///< in its memory
+  [[nodiscard]] Index numbers() const;  ///< in its memory
 
  private:
   void begin(const Instance& instance, const ConstraintSpace& space, const VectorView& z,
              const VectorView& z_box);
 
   std::vector<Index> bounded_;
-  Index numbers_;
   Memory memory_, M_;
   ConstraintSpace space_{};
   Instance instance_;
