@@ -33,20 +33,7 @@ class BatchOfOne final : public Linearisation<DenseMatrix> {
     const BatchSolution batch = altdiff::solve(program_, settings, start);
     linearisation_ = batch.linearisation;
     Solution<DenseMatrix> solution;
-    static_cast<Point&>(solution) = {
-        .x = batch.point.x,
-        .y = batch.point.y,
-        .z = batch.point.z,
-        .z_box = program_.has_bounds() ? Vector(batch.point.z_box) : Vector::Zero(program_.n)};
-    solution.status = batch.status[0];
-    solution.objective = batch.objective[0];
-    solution.iterations = static_cast<int>(batch.iterations[0]);
-    solution.primal_residual = batch.primal_residual[0];
-    solution.dual_residual = batch.dual_residual[0];
-    solution.duality_gap = batch.duality_gap[0];
-    solution.degenerate = batch.degenerate[0] != 0;
-    solution.unique = batch.unique[0] != 0;
-    solution.margin = batch.margin[0];
+    static_cast<Answer&>(solution) = answer_of(batch, 0);
     return solution;
   }
 

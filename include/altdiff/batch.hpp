@@ -80,6 +80,9 @@ struct Missing {
 [[nodiscard]] BatchSolution solve(const BatchProgram& program, const Settings& settings = {},
                                   const PointBlock& initial = {});
 
+/// What was found of one instance; z_box is zero where there are no bounds.
+[[nodiscard]] Answer answer_of(const BatchSolution& batch, Index instance);
+
 /// Gradients of a loss. An instance whose cotangents are all zero adds nothing, whatever its status.
 void vjp(const BatchProgram& program, const BatchSolution& solution, const BatchCotangent& bar,
          const BatchGradient& gradient, const Missing& missing = {}, int num_threads = 0);

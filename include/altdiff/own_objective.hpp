@@ -41,13 +41,7 @@ struct OwnProgram;
 }
 
 /// As Solution, for an objective of any type.
-struct ObjectiveSolution : Point {
-  Status status = Status::NumericalError;
-  double objective = 0;
-  int iterations = 0;
-  double primal_residual = 0, dual_residual = 0, duality_gap = 0;  ///< (R1), (R2), (R3)
-  bool degenerate = false, unique = true;
-  double margin = 0;  ///< (G1)
+struct ObjectiveSolution : Answer {
   std::shared_ptr<const detail::OwnProgram> program{};
 };
 

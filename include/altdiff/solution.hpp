@@ -25,8 +25,8 @@ template <Matrix M>
 class Linearisation;
 }
 
-template <Matrix M>
-struct Solution : Point {
+/// What is said of one program: the point, and how good it is.
+struct Answer : Point {
   Status status = Status::NumericalError;
   double objective = 0;
   int iterations = 0;
@@ -37,7 +37,10 @@ struct Solution : Point {
   bool unique = true;       ///< false: other x are as good, and dx is a convention
   double margin =
       std::numeric_limits<double>::infinity();  ///< (G1): distance to the nearest change of active set
+};
 
+template <Matrix M>
+struct Solution : Answer {
   /// The factorised round at the solution, which every derivative reuses. Empty unless a point was found.
   std::shared_ptr<const detail::Linearisation<M>> linearisation{};
 };

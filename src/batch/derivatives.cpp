@@ -3,6 +3,7 @@
 
 #include "batch/pullback.hpp"
 #include "derivatives/unit_tangents.hpp"
+#include "linalg/at.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
 
@@ -11,8 +12,6 @@ namespace altdiff {
 namespace {
 
 using namespace detail;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
@@ -13,8 +14,6 @@ namespace {
 constexpr Index columns_at_once = 32;    // of a shared matrix's gradient: one task
 constexpr Index block_side = 64;         // of a shared P's gradient: one task
 constexpr Index instances_at_once = 16;  // with matrices of their own: one task
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// left right' + other_left other_right', one column of each an instance.
 struct OuterProducts {

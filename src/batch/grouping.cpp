@@ -7,14 +7,11 @@
 #include <map>
 #include <numeric>
 
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "problem/rows.hpp"
 
 namespace altdiff::detail {
-
-namespace {
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-}  // namespace
 
 Grouping::Grouping(const BatchProgram& program) : of(at(program.size)) {
   const auto matrices = {program[Field::P], program[Field::G], program[Field::A]};

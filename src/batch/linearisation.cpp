@@ -1,5 +1,6 @@
 #include "batch/linearisation.hpp"
 
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/lanes.hpp"
 #include "linalg/norms.hpp"
@@ -15,8 +16,6 @@ constexpr int few_refinements = 8;
 constexpr Index shared_width = 32;
 constexpr Index own_numbers = 32768;     // of spaces that are in use together: they fit into the second cache
 constexpr double only_rounding = 1e-14;  // a correction, relative to what it corrects, that is only rounding
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 const double* part(const BatchField& field, Index instance, Index entries) {
   return field.data == nullptr ? nullptr : field.data + field.of(instance) * entries;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "linalg/at.hpp"
+
 namespace altdiff::detail {
 
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// What a caller passed of the window's columns, or zero.
 DenseMatrix block_or_zero(const double* data, Index rows, const Window& window) {

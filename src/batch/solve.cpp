@@ -5,6 +5,7 @@
 #include "batch/grouping.hpp"
 #include "batch/linearisation.hpp"
 #include "engines/active_set/proximal.hpp"
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
@@ -22,8 +23,6 @@ using namespace detail;
 
 constexpr int many_refinements = 30;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// A batch on its way: spaces, active sets, and what is left for another engine.
 class BatchSolver {

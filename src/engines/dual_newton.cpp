@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/norms.hpp"
 
@@ -29,8 +30,6 @@ constexpr double slowest = 1.005;  // below this it leads nowhere
 constexpr int most_halvings = 30;
 constexpr double first_damping = 1e-3;  // of M, relative to what it is with no bounds
 constexpr double most_damping = 1e9;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

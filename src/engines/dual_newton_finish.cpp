@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "engines/dual_newton.hpp"
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 
 // What follows the search: corrections, the check, the margin, and the factor for derivatives.
@@ -16,8 +17,6 @@ constexpr double exact = 4e-15;  // violation of the constraints that a step cou
 constexpr int most_corrections = 4;
 constexpr double one_rounding = std::numeric_limits<double>::epsilon();  // to the next number on either side
 constexpr double hardly_there = 1e-290;  // a number that may have been rounded to zero
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "engines/dual_newton.hpp"
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 
 // One step: the rows that hold, M, and the last factor while it serves.
@@ -17,8 +18,6 @@ constexpr double hardly = 1e-3;             // M may change; each step then gain
 constexpr double all_digits = 39;           // -log of the last one, and a little more
 constexpr double nearly_dependent = 1e-11;  // a pivot of M relative to its diagonal
 constexpr Index of_a_round = 10;            // work of a refinement, in columns of M
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
@@ -95,7 +94,7 @@ void DualNewton::remember_factor() {
 /// A c such that M is between 1 - c and 1 + c times what was factorised; infinite if that has other rows or
 /// variables.                                                                                          (N12)
 double DualNewton::change_of_M() const {
-  if (factor_rows_ != rows) return infinity;
+  if (factor_rows_.empty() || factor_rows_ != rows) return infinity;
   double largest = 0;
   for (Index j = 0; j < n_; ++j) {
     if ((D[j] > 0) != (factor_D_[j] > 0)) return infinity;

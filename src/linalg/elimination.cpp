@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "linalg/at.hpp"
+
 namespace altdiff::detail {
 
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 void invert(const std::vector<int>& permutation, std::vector<int>& inverse) {
   inverse.resize(permutation.size());

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <span>
 
+#include "linalg/at.hpp"
+
 namespace altdiff::detail {
 
 namespace {
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// The columns that row k of L meets: the paths in the tree from the entries of column k towards k.
 void append_row(int k, const PermutedTriangle& upper, const Elimination& order, std::vector<int>& mark,

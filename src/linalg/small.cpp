@@ -5,6 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "linalg/at.hpp"
 #include "linalg/parallel_for.hpp"
 
 namespace altdiff::detail {
@@ -17,8 +18,6 @@ using Quad [[gnu::vector_size(four * sizeof(double)), gnu::aligned(sizeof(double
 
 Quad& quad(double* p) { return *reinterpret_cast<Quad*>(p); }
 const Quad& quad(const double* p) { return *reinterpret_cast<const Quad*>(p); }
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Rows of quads by columns, in registers.
 template <Index quads, Index columns>
@@ -348,6 +347,7 @@ SymmetricPart copy_symmetric_part(const double* P, Index n, double* target, Inde
 }
 
 bool small_partial_cholesky(double* T, Index stride, Index rows, Index columns, int threads) {
+  for (Index j = 0; j < columns; ++j) clear_padding(T + j * stride + rows);
   const Index whole = columns / four * four;
   for (Index first = 0; first < whole; first += block) {
     const Index last = std::min(first + block, whole);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <altdiff/matrix.hpp>
 #include <span>
 
@@ -8,8 +9,13 @@ namespace altdiff::detail {
 // Factorisations of matrices that fit into the caches of one core, column after column, `stride` numbers
 // apart. Tiles of twelve rows and four columns are kept in registers. The rows of a matrix are worked on in
 // fours, so that up to `padding` numbers behind its last row are read and written: stride >= rows + padding.
+// They do not change the result, but must be numbers: what else lies in memory, such as an address, is often
+// a denormal one, with which a processor calculates a hundred times more slowly.
 
 inline constexpr Index padding = 3;
+
+/// What is read in a matrix is cleared by its owner, unless a function says that it does so itself.
+inline void clear_padding(double* behind_last_row) { std::fill_n(behind_last_row, padding, 0.0); }
 
 /// A stride with room for the padding, and not so round that all columns fall into the same few cache lines.
 [[nodiscard]] constexpr Index padded(Index rows) {
@@ -18,7 +24,7 @@ inline constexpr Index padding = 3;
 }
 
 /// T = [L; C L^-T] from T = [P; C]: `columns` columns, of whose leading square the lower triangle is read.
-/// False if P is not positive definite. The result does not depend on `threads`.
+/// False if P is not positive definite. The result does not depend on `threads`. Clears the padding.
 [[nodiscard]] bool small_partial_cholesky(double* T, Index stride, Index rows, Index columns, int threads);
 
 /// The lower triangle of C becomes alpha A A' + beta C; A has `rows` rows, `columns` columns, and only the

@@ -5,6 +5,7 @@
 #include <ranges>
 #include <utility>
 
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 
 namespace altdiff::detail {
@@ -17,8 +18,6 @@ constexpr double few_zeros = 0.2;  // share of zeros that merging two supernodes
 
 using Front = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
 using ConstFront = Eigen::Map<const DenseMatrix, 0, Eigen::OuterStride<>>;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 Index square(Index size) { return size * size; }
 

@@ -167,6 +167,7 @@ void InstanceTerm::add_hessian(double* hessian, Workspace& w) const {
       const double* row = map_ + i * n_;
       double* target = w.scaled.data() + i * stride;
       for (Index j = 0; j < n_; ++j) target[j] = root * row[j];
+      clear_padding(target + n_);
     }
     gram(1, w.scaled.topRows(n_), 0, w.product.topRows(n_).leftCols(n_), 1);
     symmetrise(w.product.topRows(n_).leftCols(n_));

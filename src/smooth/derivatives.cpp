@@ -2,6 +2,7 @@
 #include <altdiff/smooth.hpp>
 
 #include "batch/pullback.hpp"
+#include "linalg/at.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
 #include "objectives/terms.hpp"
@@ -12,8 +13,6 @@ namespace altdiff {
 namespace {
 
 using namespace detail;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// A field of a term: its arrays, how many numbers each has, and where its gradient goes.
 struct FieldTarget {

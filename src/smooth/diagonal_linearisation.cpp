@@ -1,12 +1,9 @@
 #include "smooth/diagonal_linearisation.hpp"
 
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 
 namespace altdiff::detail {
-
-namespace {
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-}  // namespace
 
 DiagonalLinearisation::DiagonalLinearisation(const Instance& instance, const DualNewton& engine)
     : matrices_(instance.matrices),

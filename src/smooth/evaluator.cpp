@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "batch/linearisation.hpp"
+#include "linalg/at.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
 
@@ -10,7 +11,6 @@ namespace altdiff::detail {
 
 namespace {
 constexpr Index most_chunks = 32;  // pieces of work, each with memory of its own
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 Evaluator::Evaluator(const SmoothProgram& program, int num_threads)

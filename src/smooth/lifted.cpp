@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "batch/grouping.hpp"
+#include "linalg/at.hpp"
 #include "linalg/norms.hpp"
 #include "problem/checks.hpp"
 #include "problem/deadline.hpp"
@@ -78,7 +79,6 @@ class Lifted {
     double value = 0, violation = 0;
   };
 
-  static std::size_t at(Index i) { return static_cast<std::size_t>(i); }
   /// Without a map, a number next to zero has all its digits; one next to one has not.
   static bool lifted(const InstanceTerm& term) {
     const bool hides = term.map() != nullptr || term.offset() != nullptr || std::isfinite(term.phi().upper());

@@ -6,6 +6,7 @@
 
 #include "batch/grouping.hpp"
 #include "batch/linearisation.hpp"
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
@@ -29,8 +30,6 @@ constexpr int most_halvings = 100;
 constexpr int patience = 4;        // steps without a smaller residual, once it is below tolerance
 constexpr int long_patience = 60;  // and before
 constexpr Index most_chunks = 32;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// The sum of what is above zero.
 template <class Expression>

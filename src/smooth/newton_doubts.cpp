@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "batch/linearisation.hpp"
+#include "linalg/at.hpp"
 #include "linalg/norms.hpp"
 #include "smooth/newton.hpp"
 #include "smooth/recession.hpp"
@@ -22,8 +23,6 @@ constexpr double endless = 1e12;         // a point that is so far away is on it
 constexpr double long_step = 1e3;        // relative to the point, where the quadratic program has no end
 constexpr double tiny = 1e-100;
 constexpr int most_leans = 3;  // long steps, after which a minimum is doubtful
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

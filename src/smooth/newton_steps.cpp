@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "batch/linearisation.hpp"
+#include "linalg/at.hpp"
 #include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
@@ -21,8 +22,6 @@ constexpr double of_quadratic = 1e-9;  // tolerance of the quadratic programs
 constexpr double near_the_end = 1e-7;  // a residual after which a step is likely to be the last
 constexpr double to_rounding = 1e-14;  // a change of the Hessian that derivatives do not see
 constexpr Index most_chunks = 32;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -75,21 +75,8 @@ ObjectiveSolution solve(const ErasedObjective<DenseMatrix>& f, const Constraints
   own->solution = altdiff::solve(own->program, settings, start_of(f, initial, sizes));
   own->program.evaluate = {};  // they refer to the caller's f
   own->program.largest_step = {};
-  const SmoothSolution& solved = own->solution;
   ObjectiveSolution solution;
-  static_cast<Point&>(solution) = {.x = solved.point.x.col(0),
-                                   .y = solved.point.y.col(0),
-                                   .z = solved.point.z.col(0),
-                                   .z_box = solved.point.z_box.col(0)};
-  solution.status = solved.status[0];
-  solution.objective = solved.objective[0];
-  solution.iterations = static_cast<int>(solved.iterations[0]);
-  solution.primal_residual = solved.primal_residual[0];
-  solution.dual_residual = solved.dual_residual[0];
-  solution.duality_gap = solved.duality_gap[0];
-  solution.degenerate = solved.degenerate[0] != 0;
-  solution.unique = solved.unique[0] != 0;
-  solution.margin = solved.margin[0];
+  static_cast<Answer&>(solution) = answer_of(own->solution, 0);
   solution.program = std::move(own);
   return solution;
 }

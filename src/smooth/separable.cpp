@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "batch/grouping.hpp"
+#include "linalg/at.hpp"
 #include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
@@ -31,8 +32,6 @@ QuadraticProgram<DenseMatrix> constraints_of(const Instance& instance) {
           .lb = vectors.lb,
           .ub = vectors.ub};
 }
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// (N2) at the solution.
 QuadraticProgram<DenseMatrix> quadratic_at(const Instance& instance, const DualNewton& engine) {

@@ -6,6 +6,7 @@
 
 #include "batch/grouping.hpp"
 #include "batch/linearisation.hpp"
+#include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/threads.hpp"
 #include "problem/checks.hpp"
@@ -27,8 +28,6 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double fair = 1e-10;           // a residual that is no rounding
 constexpr double of_derivatives = 1e-7;  // residuals of the quadratic programs at the solutions
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 void check_terms(const SmoothProgram& program) {
   const Index n = program.constraints.n;

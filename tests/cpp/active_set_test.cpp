@@ -5,12 +5,14 @@
 #include "dual_programs.hpp"
 #include "engines/active_set/goldfarb_idnani.hpp"
 #include "engines/active_set/primal_dual.hpp"
+#include "linalg/at.hpp"
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
 
 namespace altdiff::test {
 namespace {
 
+using detail::at;
 using detail::DualProgram;
 using detail::DualState;
 using detail::GoldfarbIdnani;
@@ -19,8 +21,6 @@ using Outcome = detail::DualState::Outcome;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double dependent = 2e-14;
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Appends rows to G x <= h.
 void add_rows(QuadraticProgram<>& qp, const DenseMatrix& rows, const Vector& limits) {

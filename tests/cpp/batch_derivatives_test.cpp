@@ -4,14 +4,14 @@
 #include <limits>
 
 #include "batches.hpp"
+#include "linalg/at.hpp"
 
 namespace altdiff::test {
 namespace {
 
+using detail::at;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Programs that differ a little: their fields may be shared, or not.
 std::vector<QuadraticProgram<>> neighbours(Index count, unsigned seed, Index n = 6, Index m = 5,

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "batches.hpp"
+#include "linalg/at.hpp"
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
 #include "problem/residuals.hpp"
@@ -11,10 +12,9 @@
 namespace altdiff::test {
 namespace {
 
+using detail::at;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Programs of one shape around points of their own.
 std::vector<QuadraticProgram<>> programs(Index count, unsigned seed, Index n, Index m, Index p,

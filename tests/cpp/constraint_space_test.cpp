@@ -4,16 +4,16 @@
 #include <Eigen/LU>
 
 #include "dual_programs.hpp"
+#include "linalg/at.hpp"
 
 namespace altdiff::test {
 namespace {
 
+using detail::at;
 using detail::DualProgram;
 using detail::DualState;
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
 /// Appends rows to A x = b: combinations of those that are there.
 void add_equalities(QuadraticProgram<>& qp, const DenseMatrix& weights) {

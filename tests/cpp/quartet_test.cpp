@@ -2,12 +2,12 @@
 
 #include "batch/linearisation.hpp"
 #include "batches.hpp"
+#include "linalg/at.hpp"
 
 namespace altdiff::test {
 namespace {
 
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
+using detail::at;
 Batch tiny_programs(unsigned seed, Index count, Index n, Index m, Index p, bool bounds) {
   std::vector<QuadraticProgram<>> programs;
   for (Index i = 0; i < count; ++i)

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "linalg/at.hpp"
+
 namespace altdiff::detail {
 
 namespace {
@@ -13,7 +15,6 @@ constexpr double no_rate = 1e-12;  // at which a multiplier turns, for a row of 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr int most_restarts = 4;
 
-std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
 GoldfarbIdnani::GoldfarbIdnani(Index k, Index most, double dependent)
