@@ -6,25 +6,9 @@
 #include <cstring>
 #include <numbers>
 
+#include "budget/pack.hpp"
+
 namespace altdiff::detail {
-
-/// As many numbers as a vector register of x86-64-v3 holds.
-template <class T>
-struct PackOf {
-  using type [[gnu::vector_size(32)]] = T;
-};
-template <class T>
-using Pack = typename PackOf<T>::type;
-
-template <class T>
-constexpr Index pack_size = 32 / sizeof(T);
-
-template <class T>
-Pack<T> load_pack(const T* source) {
-  Pack<T> pack;
-  std::memcpy(&pack, source, sizeof(pack));
-  return pack;
-}
 
 /// What the exponential knows about a type of numbers.
 template <class T>
@@ -39,7 +23,7 @@ struct ExpNumbers<float> {
   static constexpr float ln2_high = 45426.0F / 65536.0F;  // few digits: k times it is exact
   static constexpr float ln2_low = 1.42860682e-6F;
   static constexpr float lowest = -87.0F;  // below, the result would lose digits; it is 0
-  static constexpr std::size_t degree = 7;
+  static constexpr std::size_t degree = 6;
 };
 
 template <>
@@ -51,19 +35,35 @@ struct ExpNumbers<double> {
   static constexpr double ln2_high = static_cast<double>(0x162e42feeLL) / 0x1p33;
   static constexpr double ln2_low = 1.90821492927058770002e-10;
   static constexpr double lowest = -708.0;
-  static constexpr std::size_t degree = 13;
+  static constexpr std::size_t degree = 11;
 };
 
-/// 1 / k! for k = 0 .. degree: the error of the series within ln(2) / 2 of zero is below rounding.
+/// The exponential within h = ln(2) / 2 of zero as a polynomial: its series, of which the terms beyond the
+/// degree are not cut off but spread over the others. Taking a multiple of the Chebyshev polynomial T_d(x /
+/// h) off makes a term of degree d vanish for an error that is 2^(d-1) times smaller than the term.
 template <class T>
-constexpr auto exp_series = [] {
-  std::array<T, ExpNumbers<T>::degree + 1> series{};
-  double factorial = 1;
-  for (std::size_t k = 0; k < series.size(); ++k) {
-    if (k > 0) factorial *= static_cast<double>(k);
-    series[k] = static_cast<T>(1 / factorial);
+constexpr auto exp_polynomial = [] {
+  constexpr std::size_t last = 17;
+  constexpr double h = std::numbers::ln2 / 2;
+  std::array<double, last + 1> terms{};  // of x / h
+  double term = 1;
+  for (std::size_t k = 0; k <= last; ++k) {
+    terms[k] = term;
+    term *= h / static_cast<double>(k + 1);
   }
-  return series;
+  std::array<std::array<double, last + 1>, last + 1> chebyshev{};
+  chebyshev[0][0] = chebyshev[1][1] = 1;
+  for (std::size_t d = 2; d <= last; ++d)
+    for (std::size_t k = 0; k <= d; ++k)
+      chebyshev[d][k] = (k > 0 ? 2 * chebyshev[d - 1][k - 1] : 0) - chebyshev[d - 2][k];
+  for (std::size_t d = last; d > ExpNumbers<T>::degree; --d) {
+    const double multiple = terms[d] / chebyshev[d][d];
+    for (std::size_t k = 0; k <= d; ++k) terms[k] -= multiple * chebyshev[d][k];
+  }
+  std::array<T, ExpNumbers<T>::degree + 1> result{};
+  double power = 1;
+  for (std::size_t k = 0; k < result.size(); ++k, power *= h) result[k] = static_cast<T>(terms[k] / power);
+  return result;
 }();
 
 /// exp(v) for v <= 80, in a whole register at once: std::exp, entry by entry, takes ten times as long.
@@ -77,8 +77,8 @@ Pack<T> exp_pack(Pack<T> v) {
   const Pack<T> shifted = w * N::log2_e + N::rounder;
   const Pack<T> k = shifted - N::rounder;
   const Pack<T> r = (w - k * N::ln2_high) - k * N::ln2_low;
-  Pack<T> result = Pack<T>{} + exp_series<T>[N::degree];
-  for (std::size_t j = N::degree; j-- > 0;) result = result * r + exp_series<T>[j];
+  Pack<T> result = Pack<T>{} + exp_polynomial<T>[N::degree];
+  for (std::size_t j = N::degree; j-- > 0;) result = result * r + exp_polynomial<T>[j];
   // The low bits of `shifted` are k; moved to the exponent they multiply by 2^k.
   Integers bits;
   Integers exponent;
@@ -86,7 +86,7 @@ Pack<T> exp_pack(Pack<T> v) {
   std::memcpy(&exponent, &shifted, sizeof(exponent));
   bits += exponent << N::mantissa_bits;
   std::memcpy(&result, &bits, sizeof(result));
-  return vanishes ? Pack<T>{} : result;
+  return cleared(result, vanishes);
 }
 
 }  // namespace altdiff::detail

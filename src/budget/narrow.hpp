@@ -19,11 +19,12 @@ struct SameRow {
 };
 
 /// The same for all pieces: their open entries one after another.
-template <class T>
+template <bool positive, class T>
 TakenOut take_out_row(const SameRow<T>& row, const Edges<T>& edges, double* open, int threads) {
   std::array<TakenOut, most_pieces> parts;
   for_pieces(row.n, threads, [&](Index begin, Index end, Index piece) {
-    parts[static_cast<std::size_t>(piece)] = take_out(row.e + begin, end - begin, edges, open + begin);
+    parts[static_cast<std::size_t>(piece)] =
+        take_out<positive>(row.e + begin, end - begin, edges, open + begin);
   });
   TakenOut result;
   const Pieces pieces(row.n);
@@ -85,7 +86,7 @@ double sampled_root(const SameRow<T>& row, RowScratch& scratch, int threads) {
   if (!known) return nan;
   const auto edges = edges_of<Curve, T>(a, b, row.lower.value, row.upper.value);
   double* open = scratch.sample.room(row.n);
-  const TakenOut out = take_out_row(row, edges, open, threads);
+  const TakenOut out = take_out_row<Curve::positive>(row, edges, open, threads);
   if (out.count + static_cast<double>(out.open) == 0) return nan;
   RootSearch<Curve, SameEntries> search({open, row.lower, row.upper}, out.open, row.total, row.gap,
                                         std::numeric_limits<double>::infinity(), scratch, threads);

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "budget/exp.hpp"
-#include "budget/sweep.hpp"
+#include "budget/pack.hpp"
 
 namespace altdiff::detail {
 
@@ -20,6 +19,11 @@ T rounded_down(double value) {
 template <class T>
 T rounded_up(double value) {
   return -rounded_down<T>(-value);
+}
+
+template <class T>
+T next_above(T value) {
+  return std::nextafter(value, std::numeric_limits<T>::infinity());
 }
 
 /// The largest entry that p leaves at the lower limit, and the smallest that it holds at the upper one.
@@ -52,43 +56,30 @@ struct Places {
   }
 };
 
-/// The sum of a pack's numbers, added to four sums in double.
-template <class T>
-void add_pack(const Pack<T>& pack, Lanes& sums) {
-  std::array<T, static_cast<std::size_t>(pack_size<T>)> numbers{};
-  std::memcpy(numbers.data(), &pack, sizeof(pack));
-  for (Index k = 0; k < pack_size<T>; k += lanes) sums += load(numbers.data() + k, Full{});
-}
-
-/// Entries up to `low` are at the lower limit, of the others those from `high` at the upper one.
-template <class T>
+/// Entries up to `low` are at the lower limit, of the others those from `high` at the upper one. `positive`:
+/// no entry is below zero.
+template <bool positive, class T>
 Places count_places(const T* e, Index n, T low, T high) {
   constexpr Index size = pack_size<T>;
-  auto low_count = Pack<T>{} < Pack<T>{};
-  auto high_count = low_count;
-  Lanes sums{};
-  Lanes more_sums{};
-  const auto one = [&](const Pack<T>& v, Lanes& into) {
+  const T high_beyond = std::max(high, next_above(low));
+  PackCount<T> lows;
+  PackCount<T> highs;
+  PackSum<T> sums;
+  const auto free_part = [&](const Pack<T>& v) {
     const auto is_low = v <= Pack<T>{} + low;
-    const auto is_high = (v >= Pack<T>{} + high) & ~is_low;
-    low_count -= is_low;  // a mask is -1
-    high_count -= is_high;
-    add_pack<T>(is_low | is_high ? Pack<T>{} : v, into);
+    const auto is_high = v >= Pack<T>{} + high_beyond;
+    lows.add(is_low);
+    highs.add(is_high);
+    return cleared(v, either(is_low, is_high));
   };
   Index i = 0;
-  for (; i + 2 * size <= n; i += 2 * size) {
-    one(load_pack(e + i), sums);
-    one(load_pack(e + i + size), more_sums);
-  }
+  for (; i + 2 * size <= n; i += 2 * size)
+    sums.template add<positive>(free_part(load_pack(e + i)), free_part(load_pack(e + i + size)));
   if (i + size <= n) {
-    one(load_pack(e + i), sums);
+    sums.add(free_part(load_pack(e + i)));
     i += size;
   }
-  Places result{.e = sum(sums + more_sums)};
-  for (Index k = 0; k < size; ++k) {
-    result.low += static_cast<double>(low_count[k]);
-    result.high += static_cast<double>(high_count[k]);
-  }
+  Places result{.low = lows.total(), .high = highs.total(), .e = sums.total()};
   for (; i < n; ++i) {
     const bool is_low = e[i] <= low;
     const bool is_high = !is_low && e[i] >= high;
@@ -100,16 +91,11 @@ Places count_places(const T* e, Index n, T low, T high) {
 }
 
 /// The same over a whole row.
-template <class T>
+template <bool positive, class T>
 Places count_places(const T* e, Index n, T low, T high, int threads) {
-  if (Pieces(n).count <= 1) return count_places(e, n, low, high);
-  std::array<Places, most_pieces> parts;
-  for_pieces(n, threads, [&](Index begin, Index end, Index piece) {
-    parts[static_cast<std::size_t>(piece)] = count_places(e + begin, end - begin, low, high);
+  return over_pieces<Places>(n, threads, [&](Index begin, Index end) {
+    return count_places<positive>(e + begin, end - begin, low, high);
   });
-  Places result;
-  for (Index piece = 0; piece < Pieces(n).count; ++piece) result.add(parts[static_cast<std::size_t>(piece)]);
-  return result;
 }
 
 /// What a bracket decides: entries up to `low` are at the lower limit, from `high` at the upper one, and
@@ -135,54 +121,69 @@ struct TakenOut {
   Index open = 0;
 };
 
-/// Copies the entries that are open, which may be to where they are.
-template <class T>
+/// Copies the entries that are open, which may be to where they are; `open` has room for a pack more than
+/// there are. Four comparisons tell all: which entries are at a limit all over the bracket, and which are at
+/// one of its ends.
+template <bool positive, class T>
 TakenOut take_out(const T* e, Index n, const Edges<T>& edges, double* open) {
   constexpr Index size = pack_size<T>;
-  const Edges<T> at = edges;
-  auto low_count = Pack<T>{} < Pack<T>{};
-  auto high_count = low_count;
-  auto free_count = low_count;
-  Lanes sums{};
-  TakenOut result;
-  Index low_open = 0;
-  Index high_open = 0;
-  const auto one = [&](const T* source, unsigned present) {
-    const Pack<T> v = load_pack(source);
-    const auto low = v <= Pack<T>{} + at.low;
-    const auto high = (v >= Pack<T>{} + at.high) & ~low;
-    const auto free = (v > Pack<T>{} + at.free_from) & (v < Pack<T>{} + at.free_to) & ~(low | high);
-    low_count -= low;  // a mask is -1
-    high_count -= high;
-    free_count -= free;
-    add_pack<T>(free ? v : Pack<T>{}, sums);
-    for (unsigned left = lane_bits<T>(~(low | high | free)) & present; left != 0; left &= left - 1) {
-      const T value = source[std::countr_zero(left)];
-      open[result.open++] = static_cast<double>(value);
-      low_open += value <= at.free_from ? 1 : 0;
-      high_open += value >= at.free_to ? 1 : 0;
-    }
+  const T low = edges.low;
+  const T high = std::max(edges.high, next_above(low));
+  const T low_somewhere = std::min(std::max(edges.free_from, low), -next_above(-high));
+  const T high_somewhere = std::max(std::min(edges.free_to, high), next_above(low));
+  PackCount<T> lows;
+  PackCount<T> highs;
+  PackCount<T> lows_somewhere;
+  PackCount<T> highs_somewhere;
+  PackSum<T> sums;
+  struct Choice {
+    Pack<T> free;
+    unsigned open_bits;
   };
-  constexpr unsigned every = (1U << static_cast<unsigned>(size)) - 1;
+  const auto choose = [&](const Pack<T>& v) -> Choice {
+    const auto is_low = v <= Pack<T>{} + low;
+    const auto is_high = v >= Pack<T>{} + high;
+    const auto once_low = v <= Pack<T>{} + low_somewhere;
+    const auto once_high = v >= Pack<T>{} + high_somewhere;
+    const auto moves = either(once_low, once_high);
+    lows.add(is_low);
+    highs.add(is_high);
+    lows_somewhere.add(once_low);
+    highs_somewhere.add(once_high);
+    return {cleared(v, moves), lane_bits<T>(cleared(moves, either(is_low, is_high)))};
+  };
+  Index kept = 0;
   Index i = 0;
-  for (; i + size <= n; i += size) one(e + i, every);
-  const Index absent = i < n ? size - (n - i) : 0;
-  if (absent > 0) {
-    std::array<T, static_cast<std::size_t>(size)> rest{};
-    rest.fill(-std::numeric_limits<T>::infinity());  // low, and not counted
-    std::copy(e + i, e + n, rest.begin());
-    one(rest.data(), every >> static_cast<unsigned>(absent));
+  const auto take = [&] {
+    const Pack<T> v = load_pack(e + i);
+    const Choice choice = choose(v);
+    kept += store_chosen<T>(open + kept, v, choice.open_bits);
+    i += size;
+    return choice.free;
+  };
+  while (i + 2 * size <= n) {
+    const Pack<T> free = take();
+    sums.template add<positive>(free, take());
   }
-  for (Index k = 0; k < size; ++k) {
-    result.places.low += static_cast<double>(low_count[k]);
-    result.places.high += static_cast<double>(high_count[k]);
-    result.count += static_cast<double>(free_count[k]);
+  if (i + size <= n) sums.add(take());
+  double absent = 0;
+  if (i < n) {  // what fills up is at the lower limit
+    const auto rest = last_pack(e + i, e + n, -std::numeric_limits<T>::infinity());
+    absent = static_cast<double>(size - (n - i));
+    const Choice choice = choose(load_pack(rest.data()));
+    sums.add(choice.free);
+    for (Index k = 0; k < n - i; ++k) {
+      open[kept] = static_cast<double>(rest[static_cast<std::size_t>(k)]);
+      kept += (choice.open_bits >> static_cast<unsigned>(k)) & 1U;
+    }
   }
-  if (-std::numeric_limits<T>::infinity() <= at.low) result.places.low -= static_cast<double>(absent);
-  result.places.e = sum(sums);
-  result.low_open = static_cast<double>(low_open);
-  result.high_open = static_cast<double>(high_open);
-  return result;
+  const bool some_free = low_somewhere < high_somewhere;
+  const double not_free = lows_somewhere.total() + highs_somewhere.total() - absent;
+  return {.places = {.low = lows.total() - absent, .high = highs.total(), .e = sums.total()},
+          .count = some_free ? static_cast<double>(n) - not_free : 0,
+          .low_open = lows_somewhere.total() - lows.total(),
+          .high_open = highs_somewhere.total() - highs.total(),
+          .open = kept};
 }
 
 }  // namespace altdiff::detail

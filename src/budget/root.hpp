@@ -14,6 +14,7 @@ namespace altdiff::detail {
 /// Sparsemax: e = y, p = -tau.
 struct Shifted {
   static constexpr double lowest = -std::numeric_limits<double>::infinity();
+  static constexpr bool positive = false;  // entries
   static Lanes value(Lanes e, Lanes p) { return e + p; }
   static Lanes slope(Lanes /*e*/) { return all(1); }
   static double sum(double e, double count, double p) { return e + count * p; }
@@ -24,6 +25,7 @@ struct Shifted {
 /// Softmax: e = exp(y - shift), p = exp(shift - tau).
 struct Scaled {
   static constexpr double lowest = 0;
+  static constexpr bool positive = true;
   static Lanes value(Lanes e, Lanes p) { return e * p; }
   static Lanes slope(Lanes e) { return e; }
   static double sum(double e, double /*count*/, double p) { return e * p; }
@@ -177,8 +179,8 @@ class RootSearch {
     using T = std::decay_t<decltype(*set.e)>;
     const double l = set.lower.value;
     const double u = set.upper.value;
-    const Places places =
-        count_places(set.e, count, low_edge<T>(l, p, Curve{}), high_edge<T>(u, p, Curve{}), threads_);
+    const Places places = count_places<Curve::positive>(set.e, count, low_edge<T>(l, p, Curve{}),
+                                                        high_edge<T>(u, p, Curve{}), threads_);
     const double free = static_cast<double>(count) - places.low - places.high;
     return {.sum = places.fixed(l, u) + Curve::sum(places.e, free, p),
             .slope = Curve::slope(places.e, free),
@@ -243,7 +245,7 @@ class RootSearch {
     const double l = set.lower.value;
     const double u = set.upper.value;
     const auto edges = edges_of<Curve, T>(std::max(a_.p, -huge), std::min(b_.p, huge), l, u);
-    const TakenOut out = detail::take_out(set.e, n_, edges, open);
+    const TakenOut out = detail::take_out<Curve::positive>(set.e, n_, edges, open);
     fixed_ += out.places.fixed(l, u);
     free_e_ += out.places.e;
     free_count_ += out.count;
@@ -269,7 +271,7 @@ class RootSearch {
       keep_open(open_);
       return;
     }
-    room_ = static_cast<Index>(std::min(open_at_most(), static_cast<double>(n_))) + lanes;
+    room_ = static_cast<Index>(std::min(open_at_most(), static_cast<double>(n_))) + pack_size<float>;
     memory_ = scratch_.room((same_limits<Entries> ? 1 : 3) * room_);
     keep_open(entries_);
   }

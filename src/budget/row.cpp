@@ -2,59 +2,16 @@
 
 #include <cmath>
 
-#include "budget/exp.hpp"
 #include "budget/facts.hpp"
 #include "budget/narrow.hpp"
 #include "budget/simplex.hpp"
+#include "budget/write.hpp"
 
 namespace altdiff::detail {
 
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-BudgetRow failed(Status status) { return {.status = static_cast<double>(status)}; }
-
-/// Sums over x as it is written.
-struct Written {
-  Lanes sum{}, size{};
-  LaneMask touching{};
-
-  void add(const Written& other) {
-    sum += other.sum;
-    size += other.size;
-    touching += other.touching;
-  }
-
-  /// The row's state. A level that misses the total must not pass for a solution.
-  [[nodiscard]] BudgetRow state(double total, double base, double level) const {
-    constexpr double tolerance = 1e-6;
-    const double miss = std::abs(detail::sum(sum) - total);
-    if (!(miss <= tolerance * (std::abs(total) + detail::sum(size)))) return failed(Status::NumericalError);
-    const LaneMask& t = touching;
-    return {.base = base, .level = level, .touching = static_cast<double>((t[0] + t[1]) + (t[2] + t[3]))};
-  }
-};
-
-/// x of (B2) for sparsemax, and the row's state.
-template <class T>
-BudgetRow write_sparsemax(const RowOf<T>& row, double base, double level, T* x) {
-  const double size = std::max(std::abs(base + level), std::abs(row.total) / static_cast<double>(row.n));
-  const double near = touching_distance<T> * size;
-  const Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
-    return sweep_row<Written>(row.n, row.threads, [=, y = row.y](Index i, auto some, Written& w) {
-      const Lanes l = lower.at(i, some);
-      const Lanes u = upper.at(i, some);
-      const Lanes v = (load(y + i, some, -infinity) - all(base)) - all(level);
-      const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
-      store(x + i, own, some);
-      w.sum += own;
-      w.size += magnitude(own);
-      w.touching -= present(some) & (smaller(magnitude(v - l), magnitude(v - u)) <= all(near)) & (l < u);
-    });
-  });
-  return written.state(row.total, base, level);
-}
 
 /// A root, and a p at which it is known that the sum does not exceed the total.
 struct Found {
@@ -100,76 +57,6 @@ BudgetRow capped_sparsemax(const RowOf<T>& row, const Facts& facts, T* x, RowScr
   }
   if (!std::isfinite(p)) return failed(Status::NumericalError);
   return write_sparsemax(row, base, -p, x);
-}
-
-/// x = exp(y - shift), at most exp(80); the sum in double.
-template <class T>
-double write_exponentials(const RowOf<T>& row, double shift, T* x) {
-  constexpr Index size = pack_size<T>;
-  constexpr T most = 80;
-  struct Part {
-    double sum = 0;
-  };
-  std::array<Part, most_pieces> parts;
-  const T s = static_cast<T>(shift);
-  const auto one = [&](const T* source, T* target) {
-    const Pack<T> d = load_pack(source) - s;
-    const Pack<T> limit = Pack<T>{} + most;
-    const Pack<T> e = exp_pack<T>(d < limit ? d : limit);
-    std::memcpy(target, &e, sizeof(e));
-  };
-  for_pieces(row.n, row.threads, [&](Index begin, Index end, Index piece) {
-    Lanes sums{};
-    Index i = begin;
-    for (; i + size <= end; i += size) {
-      one(row.y + i, x + i);
-      for (Index k = 0; k < size; k += lanes) sums += load(x + i + k, Full{});
-    }
-    if (i < end) {
-      std::array<T, static_cast<std::size_t>(size)> rest{};
-      rest.fill(-std::numeric_limits<T>::infinity());
-      std::copy(row.y + i, row.y + end, rest.begin());
-      one(rest.data(), rest.data());
-      std::copy_n(rest.begin(), end - i, x + i);
-      for (const T e : rest) sums[0] += static_cast<double>(e);
-    }
-    parts[static_cast<std::size_t>(piece)].sum = sum(sums);
-  });
-  double total = 0;
-  for (Index piece = 0; piece < Pieces(row.n).count; ++piece)
-    total += parts[static_cast<std::size_t>(piece)].sum;
-  return total;
-}
-
-/// x of (B2) for softmax from x = exp(y - shift), and the row's state.
-template <class T>
-BudgetRow write_softmax(const RowOf<T>& row, double shift, double p, T* x) {
-  constexpr double near = touching_distance<T>;
-  Written written = with_limits(row, [&](const auto& lower, const auto& upper) {
-    return sweep_row<Written>(row.n, row.threads, [=](Index i, auto some, Written& w) {
-      const Lanes l = lower.at(i, some);
-      const Lanes u = upper.at(i, some);
-      const Lanes v = load(x + i, some) * p;
-      const Lanes own = present(some) ? smaller(larger(v, l), u) : Lanes{};  // (B2)
-      store(x + i, own, some);
-      w.sum += own;
-      const auto at_lower = (v > Lanes{}) & (magnitude(v - l) <= near * l);
-      const auto at_upper = (u < all(infinity)) & (magnitude(v - u) <= near * u);
-      w.touching -= present(some) & (at_lower | at_upper) & (l < u);
-    });
-  });
-  written.size = written.sum;
-  return written.state(row.total, shift, -std::log(p));
-}
-
-/// The same without limits in the way.
-template <class T>
-BudgetRow write_plain_softmax(const RowOf<T>& row, double shift, double p, T* x) {
-  const T factor = static_cast<T>(p);
-  for_pieces(row.n, row.threads, [&](Index begin, Index end, Index /*piece*/) {
-    for (Index i = begin; i < end; ++i) x[i] *= factor;
-  });
-  return {.base = shift, .level = -std::log(p)};
 }
 
 /// The largest y that `p` does not hold at its upper limit.

@@ -147,17 +147,23 @@ Sums sweep(Index begin, Index end, Body body) {
   return even;
 }
 
-/// The same over a whole row, on several threads if it is long.
-template <class Sums, class Body>
-Sums sweep_row(Index n, int threads, const Body& body) {
-  if (Pieces(n).count <= 1) return sweep<Sums>(0, n, body);
+/// What piece(begin, end) adds up over a whole row, on several threads if it is long.
+template <class Sums, class Piece>
+Sums over_pieces(Index n, int threads, const Piece& piece) {
+  if (Pieces(n).count <= 1) return piece(Index{0}, n);
   std::array<Sums, most_pieces> parts;
-  for_pieces(n, threads, [&](Index begin, Index end, Index piece) {
-    parts[static_cast<std::size_t>(piece)] = sweep<Sums>(begin, end, body);
+  for_pieces(n, threads, [&](Index begin, Index end, Index k) {
+    parts[static_cast<std::size_t>(k)] = piece(begin, end);
   });
   Sums result{};
-  for (Index piece = 0; piece < Pieces(n).count; ++piece) result.add(parts[static_cast<std::size_t>(piece)]);
+  for (Index k = 0; k < Pieces(n).count; ++k) result.add(parts[static_cast<std::size_t>(k)]);
   return result;
+}
+
+/// The sums of a sweep over a whole row.
+template <class Sums, class Body>
+Sums sweep_row(Index n, int threads, const Body& body) {
+  return over_pieces<Sums>(n, threads, [&](Index begin, Index end) { return sweep<Sums>(begin, end, body); });
 }
 
 }  // namespace altdiff::detail
