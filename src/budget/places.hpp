@@ -121,69 +121,82 @@ struct TakenOut {
   Index open = 0;
 };
 
+/// Tells of packs of entries which are at a limit all over the bracket, and which at one of its ends. Four
+/// comparisons do; counts of what they say are all that is needed of the rest.
+template <class T>
+class Sieve {
+ public:
+  struct Choice {
+    Pack<T> free;  // zero where an entry is not
+    unsigned open_bits;
+  };
+
+  explicit Sieve(const Edges<T>& edges)
+      : low_(edges.low),
+        high_(std::max(edges.high, next_above(low_))),
+        low_somewhere_(std::min(std::max(edges.free_from, low_), -next_above(-high_))),
+        high_somewhere_(std::max(std::min(edges.free_to, high_), next_above(low_))) {}
+
+  Choice choose(const Pack<T>& v) {
+    const auto low = v <= Pack<T>{} + low_;
+    const auto high = v >= Pack<T>{} + high_;
+    const auto once_low = v <= Pack<T>{} + low_somewhere_;
+    const auto once_high = v >= Pack<T>{} + high_somewhere_;
+    const auto moves = either(once_low, once_high);
+    lows_.add(low);
+    highs_.add(high);
+    lows_somewhere_.add(once_low);
+    highs_somewhere_.add(once_high);
+    return {cleared(v, moves), lane_bits<T>(cleared(moves, either(low, high)))};
+  }
+
+  /// Of n entries, with `absent` more that are at the lower limit.
+  [[nodiscard]] TakenOut result(Index n, double absent, double free_e, Index open) const {
+    const double not_free = lows_somewhere_.total() + highs_somewhere_.total() - absent;
+    return {.places = {.low = lows_.total() - absent, .high = highs_.total(), .e = free_e},
+            .count = low_somewhere_ < high_somewhere_ ? static_cast<double>(n) - not_free : 0,
+            .low_open = lows_somewhere_.total() - lows_.total(),
+            .high_open = highs_somewhere_.total() - highs_.total(),
+            .open = open};
+  }
+
+ private:
+  T low_, high_, low_somewhere_, high_somewhere_;
+  PackCount<T> lows_, highs_, lows_somewhere_, highs_somewhere_;
+};
+
 /// Copies the entries that are open, which may be to where they are; `open` has room for a pack more than
-/// there are. Four comparisons tell all: which entries are at a limit all over the bracket, and which are at
-/// one of its ends.
+/// there are.
 template <bool positive, class T>
 TakenOut take_out(const T* e, Index n, const Edges<T>& edges, double* open) {
   constexpr Index size = pack_size<T>;
-  const T low = edges.low;
-  const T high = std::max(edges.high, next_above(low));
-  const T low_somewhere = std::min(std::max(edges.free_from, low), -next_above(-high));
-  const T high_somewhere = std::max(std::min(edges.free_to, high), next_above(low));
-  PackCount<T> lows;
-  PackCount<T> highs;
-  PackCount<T> lows_somewhere;
-  PackCount<T> highs_somewhere;
+  Sieve<T> sieve(edges);
   PackSum<T> sums;
-  struct Choice {
-    Pack<T> free;
-    unsigned open_bits;
-  };
-  const auto choose = [&](const Pack<T>& v) -> Choice {
-    const auto is_low = v <= Pack<T>{} + low;
-    const auto is_high = v >= Pack<T>{} + high;
-    const auto once_low = v <= Pack<T>{} + low_somewhere;
-    const auto once_high = v >= Pack<T>{} + high_somewhere;
-    const auto moves = either(once_low, once_high);
-    lows.add(is_low);
-    highs.add(is_high);
-    lows_somewhere.add(once_low);
-    highs_somewhere.add(once_high);
-    return {cleared(v, moves), lane_bits<T>(cleared(moves, either(is_low, is_high)))};
-  };
   Index kept = 0;
-  Index i = 0;
-  const auto take = [&] {
-    const Pack<T> v = load_pack(e + i);
-    const Choice choice = choose(v);
+  const auto take = [&](const T* source) {
+    const Pack<T> v = load_pack(source);
+    const auto choice = sieve.choose(v);
     kept += store_chosen<T>(open + kept, v, choice.open_bits);
-    i += size;
     return choice.free;
   };
-  while (i + 2 * size <= n) {
-    const Pack<T> free = take();
-    sums.template add<positive>(free, take());
+  Index i = 0;
+  for (; i + 2 * size <= n; i += 2 * size) {
+    const Pack<T> free = take(e + i);
+    sums.template add<positive>(free, take(e + i + size));
   }
-  if (i + size <= n) sums.add(take());
-  double absent = 0;
-  if (i < n) {  // what fills up is at the lower limit
-    const auto rest = last_pack(e + i, e + n, -std::numeric_limits<T>::infinity());
-    absent = static_cast<double>(size - (n - i));
-    const Choice choice = choose(load_pack(rest.data()));
-    sums.add(choice.free);
-    for (Index k = 0; k < n - i; ++k) {
-      open[kept] = static_cast<double>(rest[static_cast<std::size_t>(k)]);
-      kept += (choice.open_bits >> static_cast<unsigned>(k)) & 1U;
-    }
+  if (i + size <= n) {
+    sums.add(take(e + i));
+    i += size;
   }
-  const bool some_free = low_somewhere < high_somewhere;
-  const double not_free = lows_somewhere.total() + highs_somewhere.total() - absent;
-  return {.places = {.low = lows.total() - absent, .high = highs.total(), .e = sums.total()},
-          .count = some_free ? static_cast<double>(n) - not_free : 0,
-          .low_open = lows_somewhere.total() - lows.total(),
-          .high_open = highs_somewhere.total() - highs.total(),
-          .open = kept};
+  if (i == n) return sieve.result(n, 0, sums.total(), kept);
+  const auto rest = last_pack(e + i, e + n, -std::numeric_limits<T>::infinity());
+  const auto choice = sieve.choose(load_pack(rest.data()));
+  sums.add(choice.free);
+  for (Index k = 0; k < n - i; ++k) {
+    open[kept] = static_cast<double>(rest[static_cast<std::size_t>(k)]);
+    kept += (choice.open_bits >> static_cast<unsigned>(k)) & 1U;
+  }
+  return sieve.result(n, static_cast<double>(size - (n - i)), sums.total(), kept);
 }
 
 }  // namespace altdiff::detail

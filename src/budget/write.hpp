@@ -48,8 +48,7 @@ Written sweep_above(const T* y, Index begin, Index end, T edge, T l, T* x, const
       low += size;
       continue;
     }
-    body(i, Full{}, even);
-    if constexpr (size > lanes) body(i + lanes, Full{}, odd);
+    for (Index k = 0; k < size; k += lanes) body(i + k, Full{}, k == 0 ? even : odd);
   }
   const auto low_sum = static_cast<double>(low) * static_cast<double>(l);
   even.sum[0] += low > 0 ? low_sum : 0;
@@ -109,17 +108,16 @@ double write_exponentials(const RowOf<T>& row, double shift, T* x) {
   const auto write = [&](Index begin, Index end) -> Sum {
     PackSum<T> sums;
     Index i = begin;
-    const auto one = [&] {
-      const Pack<T> e = exponential(row.y + i);
-      store_pack(x + i, e);
-      i += size;
+    const auto one = [&](Index place) {
+      const Pack<T> e = exponential(row.y + place);
+      store_pack(x + place, e);
       return e;
     };
-    while (i + 2 * size <= end) {
-      const Pack<T> e = one();
-      sums.template add<true>(e, one());
+    for (; i + 2 * size <= end; i += 2 * size) sums.template add<true>(one(i), one(i + size));
+    if (i + size <= end) {
+      sums.add(one(i));
+      i += size;
     }
-    if (i + size <= end) sums.add(one());
     if (i < end) {
       auto rest = last_pack(row.y + i, row.y + end, -std::numeric_limits<T>::infinity());
       const Pack<T> e = exponential(rest.data());
