@@ -28,6 +28,8 @@ class DenseSystem {
   [[nodiscard]] Index workspace_size() const { return 0; }
 
  private:
+  void take_out(Index j);
+
   DenseMatrix L_;               // Cholesky factor of K, lower triangle
   DenseMatrix W_a_, W_g_;       // R_a^1/2 A, R_g^1/2 G
   Vector root_a_, root_g_, R_;  // R_a^1/2, R_g^1/2, R_box

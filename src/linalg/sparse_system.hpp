@@ -41,6 +41,7 @@ class SparseSystem {
 
  private:
   void fill(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G, double sigma);
+  void take_out_held();
 
   std::shared_ptr<const SparseAnalysis> analysis_;
   std::vector<double> values_;  // of the KKT matrix's upper triangle
