@@ -51,7 +51,7 @@ Vector penalties_of(const Vector& members, const Vector& give, double largest) {
 Vector penalties_of_bounds(const ActiveSet& S, double largest) {
   Vector R = penalties_of(S.box_mask(), S.give.box, largest);
   for (Index j = 0; j < R.size(); ++j)
-    if (S.box[j] != 0 && !(S.soft() && S.give.box[j] > 0)) R[j] = std::numeric_limits<double>::infinity();
+    if (S.holds(j)) R[j] = std::numeric_limits<double>::infinity();
   return R;
 }
 

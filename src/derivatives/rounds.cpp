@@ -50,6 +50,23 @@ PointBlock zeros_like(const PointBlock& v) {
           .z_box = DenseMatrix::Zero(v.z_box.rows(), v.z_box.cols())};
 }
 
+/// Variables that strict bounds hold have the values that these say. From the start: rows that are dependent
+/// together with the bounds would otherwise begin with limits that contradict each other, and large
+/// multipliers that nothing takes back.
+void hold(const ActiveSet& S, const PointBlock& right_side, PointBlock& t) {
+  for (Index j = 0; j < S.box.size(); ++j)
+    if (S.holds(j)) t.x.row(j) = -right_side.z_box.row(j);
+}
+
+/// What acts on a variable that is held becomes the multiplier of its bound.
+void balance_held(const ActiveSet& S, PointBlock& r, PointBlock& t) {
+  for (Index j = 0; j < S.box.size(); ++j) {
+    if (!S.holds(j)) continue;
+    t.z_box.row(j) += r.x.row(j);
+    r.x.row(j).setZero();
+  }
+}
+
 void add(PointBlock& t, const PointBlock& step) {
   t.x += step.x;
   t.y += step.y;
@@ -69,6 +86,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
   restrict_to(S, box_mask, t);
+  hold(S, b, t);
   double scale = std::max(norm_of(b), std::numeric_limits<double>::min());
 
   RoundReport report{.residual = std::numeric_limits<double>::infinity()};
@@ -112,9 +130,15 @@ PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>&
   Vector workspace(system.workspace_size());
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
-  PointBlock r{.x = -b.x, .y = -b.y, .z = -b.z, .z_box = -b.z_box};
-  PointBlock step = r;
   t = zeros_like(b);
+  hold(S, b, t);
+  PointBlock r = t;
+  PointBlock step = t;
+  const auto measure = [&] {
+    residual(qp, give, b, t, r);
+    restrict_to(S, box_mask, r);
+  };
+  measure();
   for (int k = 0; k < count.rounds + count.on_rows; ++k) {
     step = r;
     if (k >= count.rounds) {
@@ -124,9 +148,9 @@ PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>&
     system.solve(step.x, step.y, step.z, step.z_box, workspace);
     restrict_to(S, box_mask, step);
     add(t, step);  // (A3)
-    residual(qp, give, b, t, r);
-    restrict_to(S, box_mask, r);
+    measure();
   }
+  balance_held(S, r, t);
   return r;
 }
 
