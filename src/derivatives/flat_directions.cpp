@@ -42,7 +42,7 @@ FlatDirections<M>::FlatDirections(const QuadraticProgram<M>& qp, const ActiveSet
 template <Matrix M>
 double FlatDirections<M>::settle(double sigma) {
   count_.rounds = 0;
-  if (!system_.factorise(qp_.P, qp_.A, qp_.G, penalties_on<M>(set_, qp_.p(), RoundWeights{.sigma = sigma, .row = row_penalty})))
+  if (!system_.factorise(qp_.P, qp_.A, qp_.G, penalties_on<M>(set_, qp_.p(), RoundWeights{.sigma = sigma, .row = row_penalty, .hold = true})))
     return std::numeric_limits<double>::infinity();
   const DenseMatrix generic = generic_block(qp_.n(), 1);
   DenseMatrix before = generic;

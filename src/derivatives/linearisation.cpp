@@ -41,7 +41,7 @@ void RoundsLinearisation<M>::count_rounds() {
   right_side.x = generic_block(qp.n(), 1);
   remove_flat_part(right_side.x);
   const PointBlock left = fixed_rounds(qp, system_, set_, right_side, t, count_);
-  if (std::max(norm(left.y), norm(left.z)) > leak_tol * norm(t.x)) count_.on_rows = rounds_on_rows;
+  if (std::max({norm(left.y), norm(left.z), norm(left.z_box)}) > leak_tol * norm(t.x)) count_.on_rows = rounds_on_rows;
 }
 
 template <Matrix M>

@@ -21,20 +21,26 @@ using Attempt = RoundWeights;
 /// Large penalties on the active rows make a round contract fast; how large is limited by what the
 /// factorisation survives, and the condensed matrix squares the condition. Tried in this order: sigma small
 /// enough for most; smaller where P is so ill conditioned that sigma drowns it; larger where rounding has
-/// made P indefinite; a larger penalty where rows are nearly dependent.
+/// made P indefinite; a larger penalty where rows are nearly dependent. Bounds that hold their variables come
+/// first, for they let nothing through; but where rows and bounds contradict each other, as those of an engine's
+/// first guess may, bounds with a penalty give way, and multipliers tell which of them is wrong.
 template <Matrix M>
 struct RoundPenalty;
 template <>
 struct RoundPenalty<DenseMatrix> {
   static constexpr std::array attempts{
-      Attempt{.sigma = 1e-7, .row = 1e6},  Attempt{.sigma = 1e-10, .row = 1e6},
+      Attempt{.sigma = 1e-7, .row = 1e6, .hold = true},
+      Attempt{.sigma = 1e-7, .row = 1e6},
+      Attempt{.sigma = 1e-10, .row = 1e6},
       Attempt{.sigma = 1e-12, .row = 1e6}, Attempt{.sigma = 1e-6, .row = 1e6},
       Attempt{.sigma = 1e-5, .row = 1e6},  Attempt{.sigma = 1e-7, .row = 1e8}};
 };
 template <>
 struct RoundPenalty<SparseMatrix> {
   static constexpr std::array attempts{
-      Attempt{.sigma = 1e-8, .row = 1e8},  Attempt{.sigma = 1e-10, .row = 1e8},
+      Attempt{.sigma = 1e-8, .row = 1e8, .hold = true},
+      Attempt{.sigma = 1e-8, .row = 1e8},
+      Attempt{.sigma = 1e-10, .row = 1e8},
       Attempt{.sigma = 1e-12, .row = 1e8}, Attempt{.sigma = 1e-6, .row = 1e8},
       Attempt{.sigma = 1e-5, .row = 1e8},  Attempt{.sigma = 1e-8, .row = 1e12},
       Attempt{.sigma = 1e-8, .row = 1e16}};
@@ -59,7 +65,8 @@ Penalties penalties_with(const ActiveSet& S, Index p, const Attempt& attempt) {
   return {.sigma = attempt.sigma,
           .A = penalties_of(Vector::Ones(p), S.give.y, attempt.row),
           .G = penalties_of(S.z, S.give.z, attempt.row),
-          .box = penalties_of_bounds(S, attempt.row)};
+          .box = attempt.hold ? penalties_of_bounds(S, attempt.row)
+                              : penalties_of(S.box_mask(), S.give.box, attempt.row)};
 }
 
 template <Matrix M>

@@ -12,6 +12,7 @@ template <Matrix M>
 /// What a round's factor has on its diagonal.
 struct RoundWeights {
   double sigma, row;  ///< proximal term, and the penalty of a strict row
+  bool hold = false;  ///< strict bounds hold their variables, instead of having a penalty
 };
 template <Matrix M>
 [[nodiscard]] Penalties penalties_on(const ActiveSet& S, Index p, const RoundWeights& weights);

@@ -53,15 +53,17 @@ PointBlock zeros_like(const PointBlock& v) {
 /// Variables that strict bounds hold have the values that these say. From the start: rows that are dependent
 /// together with the bounds would otherwise begin with limits that contradict each other, and large
 /// multipliers that nothing takes back.
-void hold(const ActiveSet& S, const PointBlock& right_side, PointBlock& t) {
-  for (Index j = 0; j < S.box.size(); ++j)
-    if (S.holds(j)) t.x.row(j) = -right_side.z_box.row(j);
+template <class System>
+void hold(const System& system, const PointBlock& right_side, PointBlock& t) {
+  for (Index j = 0; j < t.x.rows(); ++j)
+    if (system.holds(j)) t.x.row(j) = -right_side.z_box.row(j);
 }
 
 /// What acts on a variable that is held becomes the multiplier of its bound.
-void balance_held(const ActiveSet& S, PointBlock& r, PointBlock& t) {
-  for (Index j = 0; j < S.box.size(); ++j) {
-    if (!S.holds(j)) continue;
+template <class System>
+void balance_held(const System& system, PointBlock& r, PointBlock& t) {
+  for (Index j = 0; j < t.x.rows(); ++j) {
+    if (!system.holds(j)) continue;
     t.z_box.row(j) += r.x.row(j);
     r.x.row(j).setZero();
   }
@@ -86,7 +88,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
   restrict_to(S, box_mask, t);
-  hold(S, b, t);
+  hold(system, b, t);
   double scale = std::max(norm_of(b), std::numeric_limits<double>::min());
 
   RoundReport report{.residual = std::numeric_limits<double>::infinity()};
@@ -131,7 +133,7 @@ PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>&
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
   t = zeros_like(b);
-  hold(S, b, t);
+  hold(system, b, t);
   PointBlock r = t;
   PointBlock step = t;
   const auto measure = [&] {
@@ -141,16 +143,13 @@ PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>&
   measure();
   for (int k = 0; k < count.rounds + count.on_rows; ++k) {
     step = r;
-    if (k >= count.rounds) {
-      step.x.setZero();
-      step.z_box.setZero();
-    }
+    if (k >= count.rounds) step.x.setZero();
     system.solve(step.x, step.y, step.z, step.z_box, workspace);
     restrict_to(S, box_mask, step);
     add(t, step);  // (A3)
     measure();
   }
-  balance_held(S, r, t);
+  balance_held(system, r, t);
   return r;
 }
 

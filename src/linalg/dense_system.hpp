@@ -24,6 +24,9 @@ class DenseSystem {
   /// Solves (K1) K u = x in place.
   void solve(Block x, Vector& workspace) const;
 
+  /// Whether x_j is held: see Penalties.
+  [[nodiscard]] bool holds(Index j) const { return std::isinf(R_[j]); }
+
   /// What `solve` needs of its workspace; each thread brings its own.
   [[nodiscard]] Index workspace_size() const { return 0; }
 

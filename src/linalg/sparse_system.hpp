@@ -37,6 +37,9 @@ class SparseSystem {
                                const Penalties& R);
   void solve(Block x, Block y, Block z, Block box, Vector& workspace) const;
   void solve(Block x, Vector& workspace) const;
+  /// Whether x_j is held: see Penalties.
+  [[nodiscard]] bool holds(Index j) const { return std::isinf(R_[j]); }
+
   [[nodiscard]] Index workspace_size() const { return 2 * ldl_.size(); }
 
  private:
