@@ -180,7 +180,7 @@ def least_curvature(programs: Program) -> tuple[Array, float]:
     with np.errstate(all="ignore"):
         scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, np.where(sizes > 0, sizes, 1)[:, None]))
         unit = P * scale[:, :, None] * scale[:, None, :]
-    finite = np.isfinite(unit).all(axis=(-1, -2))
+    finite = np.asarray(np.isfinite(unit).all(axis=(-1, -2)))
     values = np.linalg.eigvalsh(np.where(finite[:, None, None], unit, 0))[:, 0]
     kind = programs.P.dtype if programs.P.dtype == np.float32 else np.dtype(np.float64)
     return values, 8 * P.shape[-1] * float(np.finfo(kind).eps)

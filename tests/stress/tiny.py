@@ -6,6 +6,7 @@ import argparse
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from tests.stress.structures import CERTIFICATES, FULL, GROUP, STRUCTURES, make_
 from tests.stress.tally import COLUMNS, FALSE, FLAGS, SPLIT, WITHOUT, Finding, Tally, rows_of
 from tests.stress.truth import truth
 from tests.stress.ways import WAYS, Answers, go
-from tests.stress.workers import run_all
+from tests.stress.workers import run_all, survives
 
 ACCEPTED = 0.002  # programs without an answer
 SHOWN_FALSE, SHOWN_OTHERS = 10, 1  # findings of each structure and sort; the file has all of them
@@ -61,6 +62,22 @@ def run(task: Task) -> Tally:
             task.structure, programs[i], statuses
         )
         _count(tally, task.structure, seed, statuses, false, flags)
+    return tally
+
+
+def died(task: Task) -> Tally:
+    """The result of a group whose process ended: whose fault it was, as far as that can be told."""
+    programs = make_group(task.structure, task.first)
+    tally = Tally(Counter({(task.structure, "count"): GROUP}))
+    for way in task.ways:
+        seeds = [
+            i for i in range(GROUP) if not survives(partial(go, way, programs[i : i + 1], task.first + i))
+        ]
+        if not seeds and not survives(partial(go, way, programs, task.first)):
+            seeds = [0]
+        for i in seeds:
+            tally.structures[task.structure, FALSE] += 1
+            tally.findings.append(Finding(task.structure, task.first + i, FALSE, f"the process died ({way})"))
     return tally
 
 
@@ -160,7 +177,7 @@ def main(given: argparse.Namespace) -> bool:
     first = given.seed // GROUP * GROUP
     tasks = [Task(name, first + GROUP * k, ways) for k in range(groups) for name in names]
     tally = Tally()
-    for part in run_all(run, tasks, given.workers):
+    for part in run_all(run, died, tasks, given.workers):
         tally.add(part)
     text, good = report(tally, names, ways)
     tally.findings.sort(key=lambda f: (f.sort, f.structure, f.seed))
