@@ -2,6 +2,8 @@
 
     python -m tests.stress tiny --count 500000 --workers 2
     python -m tests.stress tiny --structures integer linear --ways alone batch
+    python -m tests.stress exact --count 10000
+    python -m tests.stress maps --count 2000
     python -m tests.stress quick --workers 2
     python -m tests.stress all --workers 2
     python -m tests.stress one integer 4711
@@ -15,11 +17,18 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.stress import one, tiny
+from tests.stress import exact, maps, one, tiny
 from tests.stress.structures import STRUCTURES
 from tests.stress.ways import WAYS
 
-PARTS = {"tiny": (tiny.main, 500_000, 8_000)}  # how many by default, and how many in `quick`
+PARTS = {  # how many programs by default, and how many in `quick`
+    "tiny": (tiny.main, 500_000, 6_000),
+    "exact": (exact.main, 10_000, 400),
+    "maps": (maps.main, 2_000, 448),
+}
+
+
+DEFAULTS = {"structures": None, "ways": None, "only": None}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,6 +43,8 @@ def parser() -> argparse.ArgumentParser:
         if name == "tiny":
             add.add_argument("--structures", nargs="*", choices=list(STRUCTURES), metavar="STRUCTURE")
             add.add_argument("--ways", nargs="*", choices=list(WAYS), metavar="WAY")
+        if name == "exact":
+            add.add_argument("--only", type=int, metavar="SEED", help="this program, in detail")
     _add_common(parts.add_parser("all", help="every part, in full"))
     _add_common(parts.add_parser("quick", help="a little of every part, in less than two minutes"))
     add = parts.add_parser("one", help=one.__doc__)
@@ -61,7 +72,7 @@ def main() -> int:
     good = []
     for name, (run, count, few) in PARTS.items():
         print(f"\n== {name}", flush=True)
-        chosen = {"count": few if given.part == "quick" else count, "structures": None, "ways": None}
+        chosen = {"count": few if given.part == "quick" else count} | DEFAULTS
         good.append(run(argparse.Namespace(**{**vars(given), **chosen})))
     return 0 if all(good) else 1
 

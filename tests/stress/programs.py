@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
@@ -73,6 +74,16 @@ def stack(programs: Iterable[Program]) -> Program:
     """Programs of one shape in one."""
     listed = list(programs)
     return Program(*(np.stack([getattr(one, part.name) for one in listed]) for part in fields(Program)))
+
+
+def in_csc(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The same arguments with sparse matrices."""
+    return {name: sp.csc_matrix(value) if name in MATRICES else value for name, value in arguments.items()}
+
+
+def dense(value: Any) -> Array:
+    """An array, whatever it was."""
+    return np.asarray(value.toarray() if hasattr(value, "toarray") else value)
 
 
 def in_numpy(program: Program) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from altdiff import Status
 
 from experiments.text_table import text_table
-from tests.stress import plain, scales  # noqa: F401  (they enter their structures)
+from tests.stress import map_programs, plain, scales  # noqa: F401  (they enter their structures)
 from tests.stress.judge import UNANSWERED, judged
 from tests.stress.programs import Program
 from tests.stress.structures import CERTIFICATES, FULL, GROUP, STRUCTURES, make_group

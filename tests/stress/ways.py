@@ -13,7 +13,7 @@ import altdiff
 import numpy as np
 import scipy.sparse as sp
 
-from tests.stress.programs import FIELDS, MATRICES, POINT, Array, Program
+from tests.stress.programs import FIELDS, MATRICES, POINT, Array, Program, in_csc
 
 COMPANY = 2  # instances that share the matrices of one
 FLAGS = ("unique", "degenerate")
@@ -88,7 +88,7 @@ def sparse(programs: Program, seeds: Array) -> Iterator[Answers]:
     """One call each, matrices sparse."""
     yes = np.ones(1, dtype=bool)
     for i in range(len(programs)):
-        yield solve(_in_csc(programs[i].arguments()), programs[i : i + 1], seeds[i : i + 1], yes)
+        yield solve(in_csc(programs[i].arguments()), programs[i : i + 1], seeds[i : i + 1], yes)
 
 
 def sparse_batch(programs: Program, seeds: Array) -> Iterator[Answers]:
@@ -103,7 +103,7 @@ def sparse_batch(programs: Program, seeds: Array) -> Iterator[Answers]:
 def sparse_shared(programs: Program, seeds: Array) -> Iterator[Answers]:
     """As `shared`, matrices sparse."""
     for i, (stacked, arguments) in enumerate(_sharing(programs)):
-        yield solve(_in_csc(arguments), stacked, np.full(COMPANY, seeds[i]), np.arange(COMPANY) == 0)
+        yield solve(in_csc(arguments), stacked, np.full(COMPANY, seeds[i]), np.arange(COMPANY) == 0)
 
 
 Way = Callable[[Program, Array], Iterator[Answers]]
@@ -123,10 +123,6 @@ def _sharing(programs: Program) -> Iterator[tuple[Program, dict[str, Any]]]:
         arguments = stacked.arguments()
         arguments |= {name: matrix for name, matrix in matrices.items() if name in arguments}
         yield stacked, arguments
-
-
-def _in_csc(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {name: sp.csc_matrix(value) if name in MATRICES else value for name, value in arguments.items()}
 
 
 def _stored(matrices: Array) -> list[Any]:
