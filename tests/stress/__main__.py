@@ -4,6 +4,8 @@
     python -m tests.stress tiny --structures integer linear --ways alone batch
     python -m tests.stress exact --count 10000
     python -m tests.stress maps --count 2000
+    python -m tests.stress smooth --count 2000
+    python -m tests.stress smooth --structure spread --only 17
     python -m tests.stress quick --workers 2
     python -m tests.stress all --workers 2
     python -m tests.stress one integer 4711
@@ -17,7 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.stress import exact, maps, one, tiny
+from tests.stress import exact, maps, one, smooth, tiny
 from tests.stress.structures import STRUCTURES
 from tests.stress.ways import WAYS
 
@@ -25,6 +27,7 @@ PARTS = {  # how many programs by default, and how many in `quick`
     "tiny": (tiny.main, 500_000, 6_000),
     "exact": (exact.main, 10_000, 400),
     "maps": (maps.main, 2_000, 448),
+    "smooth": (smooth.main, 2_000, 448),
 }
 
 
@@ -43,8 +46,10 @@ def parser() -> argparse.ArgumentParser:
         if name == "tiny":
             add.add_argument("--structures", nargs="*", choices=list(STRUCTURES), metavar="STRUCTURE")
             add.add_argument("--ways", nargs="*", choices=list(WAYS), metavar="WAY")
-        if name == "exact":
+        if name in ("exact", "smooth"):
             add.add_argument("--only", type=int, metavar="SEED", help="this program, in detail")
+        if name == "smooth":
+            add.add_argument("--structure", default="sums", help="that of --only")
     _add_common(parts.add_parser("all", help="every part, in full"))
     _add_common(parts.add_parser("quick", help="a little of every part, in less than two minutes"))
     add = parts.add_parser("one", help=one.__doc__)
