@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.stress import exact, maps, one, smooth, tiny
+from tests.stress import exact, faults, maps, one, smooth, tiny
 from tests.stress.structures import STRUCTURES
 from tests.stress.ways import WAYS
 
@@ -28,6 +28,7 @@ PARTS = {  # how many programs by default, and how many in `quick`
     "exact": (exact.main, 10_000, 400),
     "maps": (maps.main, 2_000, 448),
     "smooth": (smooth.main, 2_000, 448),
+    "faults": (faults.main, 8, 1),  # memory limits for each path; 1: a few paths only
 }
 
 
