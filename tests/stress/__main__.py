@@ -24,7 +24,7 @@ from tests.stress.structures import STRUCTURES
 from tests.stress.ways import WAYS
 
 PARTS = {  # how many programs by default, and how many in `quick`
-    "tiny": (tiny.main, 500_000, 6_000),
+    "tiny": (tiny.main, 500_000, 4_000),
     "exact": (exact.main, 10_000, 400),
     "maps": (maps.main, 2_000, 448),
     "smooth": (smooth.main, 2_000, 448),

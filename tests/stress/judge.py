@@ -173,15 +173,13 @@ def proves_unbounded(s: Stack) -> Array:
 
 def least_curvature(programs: Program) -> tuple[Array, float]:
     """The least eigenvalue of P with a unit diagonal, and what rounding to P's own type makes of zero."""
-    P = np.asarray(programs.P, np.float64)
-    P = P / 2 + P.swapaxes(-1, -2) / 2
+    P: Array = np.asarray(programs.P, np.longdouble)  # its exponents reach beyond denormal numbers
+    P = (P + P.swapaxes(-1, -2)) / 2
     sizes = abs(P).max(axis=(-1, -2))
     diagonal = np.diagonal(P, axis1=-2, axis2=-1)
-    with np.errstate(all="ignore"):
-        scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, np.where(sizes > 0, sizes, 1)[:, None]))
-        unit = P * scale[:, :, None] * scale[:, None, :]
-    finite = np.asarray(np.isfinite(unit).all(axis=(-1, -2)))
-    values = np.linalg.eigvalsh(np.where(finite[:, None, None], unit, 0))[:, 0]
+    scale = 1 / np.sqrt(np.where(diagonal > 0, diagonal, np.where(sizes > 0, sizes, 1)[:, None]))
+    unit = np.clip(P * scale[:, :, None] * scale[:, None, :], -1e100, 1e100).astype(np.float64)
+    values = np.linalg.eigvalsh(unit)[:, 0]
     kind = programs.P.dtype if programs.P.dtype == np.float32 else np.dtype(np.float64)
     return values, 8 * P.shape[-1] * float(np.finfo(kind).eps)
 

@@ -80,7 +80,7 @@ def everything_scaled(rng: Rng, shape: Shape) -> Program:
     return Program(c * r.P, c * r.q, c * r.G, c * r.h, c * r.A, c * r.b, r.lb, r.ub)
 
 
-@structure(CERTIFICATES, counts=False)
+@structure(NEVER, counts=False)
 def denormal(rng: Rng, shape: Shape) -> Program:
     """Some fields, or some entries of every field, times 1e-300 to 1e-320."""
     r = integer_program(rng, shape)
