@@ -21,6 +21,7 @@
 #include "problem/checks.hpp"
 #include "problem/deadline.hpp"
 #include "problem/residuals.hpp"
+#include "problem/sparse_program.hpp"
 #include "solve_carefully.hpp"
 
 namespace altdiff::detail {

@@ -22,6 +22,8 @@ namespace {
 using namespace detail;
 
 constexpr int many_refinements = 30;
+constexpr double doubtful_margin =
+    1e-7;  // in constraint space; the finish has other units, and the last word
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// A batch on its way: spaces, active sets, and what is left for another engine.
@@ -180,7 +182,7 @@ class BatchSolver {
       if (!result.exact[lane] || result.changes[lane] > settings_.max_iterations || deadline_.passed() ||
           !result.residuals[lane].below(settings_.tolerance))
         continue;
-      if (result.margin[lane] < degenerate_margin &&
+      if (result.margin[lane] < doubtful_margin &&
           by_convention(member, column(result.point, member.i % lanes), result.changes[lane]))
         continue;
       accept(quartet, result, member.i);
@@ -202,7 +204,7 @@ class BatchSolver {
                           engine.residuals[j].below(settings_.tolerance);
       const auto c = static_cast<Index>(j);
       const bool redundant = members[j].instance.space->equalities() < program_.p;
-      if (solved && (redundant || engine.margin[j] < degenerate_margin) &&
+      if (solved && (redundant || engine.margin[j] < doubtful_margin) &&
           by_convention(members[j], column(engine.point, c), states[j].changes))
         continue;
       if (solved) {
@@ -339,7 +341,6 @@ class BatchSolver {
     auto finished = finish_one(program_of(member.instance), settings_, point);
     if (!finished) return false;
     finished->iterations = changes;
-    finished->degenerate = true;
     accept(member.i, *finished);
     return true;
   }
