@@ -36,9 +36,6 @@ _REPORT: dict[str, type] = {
     "margin": np.float64,
 }
 
-# Stopped early, or not precise enough, still leaves a point to differentiate at; the other failures do not.
-_DIFFERENTIABLE = (Status.SOLVED, Status.MAX_ITERATIONS, Status.TIME_LIMIT, Status.NUMERICAL_ERROR)
-
 
 @dataclass(frozen=True)
 class SparseBatch:
@@ -82,11 +79,10 @@ class SparseBatch:
         return values
 
     def _differentiable(self, only_solved: bool) -> dict[Index, NativeSolution]:
-        statuses = (Status.SOLVED,) if only_solved else _DIFFERENTIABLE
         return {
             index: native
             for index, native in self.natives.items()
-            if native is not None and int(native.status) in statuses
+            if native is not None and native.differentiable(only_solved)
         }
 
     def vjp(

@@ -134,6 +134,13 @@ void bind_sparse_solution(nb::module_& module) {
       .def_prop_ro("unique", [](const Solved& s) { return s.solution.unique; })
       .def_prop_ro("margin", [](const Solved& s) { return s.solution.margin; })
       .def(
+          "differentiable",
+          [](const Solved& s, bool unless_solved) {
+            const Missing missing{.unless_solved = unless_solved};
+            return missing.differentiable(s.solution.linearisation != nullptr, s.solution.status);
+          },
+          "unless_solved"_a)
+      .def(
           "adjoint_rounds",
           [](const Solved& s, Vector x_bar) {
             return adjoint_rounds(*s.qp, s.solution, Point{.x = std::move(x_bar)});
