@@ -1,4 +1,4 @@
-"""An instance without a derivative stands for itself alone: dense, sparse and convex batches mean the same."""
+"""An instance without a derivative stands for itself alone, in dense, sparse and convex batches alike."""
 
 from __future__ import annotations
 
