@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,6 +46,10 @@ class ConvexLayout:
     program: Layout
     numbers: tuple[Number, ...]
     used: tuple[Shape, ...]  # of each number, where one may stand for all rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As that of Layout."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
     def plain(self) -> bool:

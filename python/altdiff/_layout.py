@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,10 @@ class Layout:
     leads: dict[str, Shape]  # the batch dimensions of each used field; () for a shared one
     sizes: dict[str, int]  # n, m and p
     batch: Shape  # () for one unbatched instance
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles have: not what was found out since, which holds addresses."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
     def instances(self) -> int:

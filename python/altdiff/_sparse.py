@@ -15,7 +15,7 @@ from altdiff._native import core
 from altdiff._status import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -52,6 +52,10 @@ class SparseBatch:
         return all(
             native is not None and int(native.status) == Status.SOLVED for native in self.natives.values()
         )
+
+    def recipe(self) -> tuple[Callable[..., SparseBatch], tuple[Problem]]:
+        """What solves it again."""
+        return solve, (self.problem,)
 
     def part(self, name: str) -> Array:
         """A new array with x, y, z or z_box."""

@@ -17,7 +17,8 @@ NEEDED = "altdiff is compiled from source and needs a C++20 compiler: GCC 12 or 
 def configure(folder: Path, *options: str, **variables: str) -> str:
     """What a configuration that fails says, in one line."""
     ninja = f"-DCMAKE_MAKE_PROGRAM={TOOLS / 'ninja'}"
-    command = [TOOLS / "cmake", "-S", ROOT, "-B", folder / "build", "-G", "Ninja", ninja, *options]
+    where = ("-S", str(ROOT), "-B", str(folder / "build"))
+    command = [str(TOOLS / "cmake"), *where, "-G", "Ninja", ninja, *options]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     return " ".join(done.stderr.split())

@@ -129,7 +129,7 @@ def test_under_zero_a_shared_sum_is_that_of_the_solved(sparse: bool, make: Calla
         P = data.pop("P").requires_grad_()
         data["q"].requires_grad_()
         field = Sparse(sp.eye_array(2), P.diagonal()) if sparse else P
-        (QPLayer(on_failure="zero")(field, **data) ** 2).sum().backward()  # type: ignore[no-untyped-call]
+        (QPLayer(on_failure="zero")(field, **data) ** 2).sum().backward()
         assert P.grad is not None
         assert data["q"].grad is not None
         return P.grad.diagonal(), data["q"].grad

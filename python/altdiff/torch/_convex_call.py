@@ -58,8 +58,8 @@ class ConvexCall(NamedTuple):
     def outputs(self, tensors: Tensors) -> tuple[Any, ...]:
         """The outputs that the call asks for, and the solved batch."""
         if self.dtype is not None:
-            *outputs, solved = self._replace(dtype=None).outputs(tensors)
-            return (*[output.to(self.dtype) for output in outputs], solved)
+            *found, solved = self._replace(dtype=None).outputs(tensors)
+            return (*[output.to(self.dtype) for output in found], solved)
         structure, call = self.bound.structure, self.call
         if structure is not None and self.initial is None:
             quick = exchange.solve(structure, tensors, call.settings, call.outputs)

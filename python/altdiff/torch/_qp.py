@@ -47,6 +47,13 @@ class Solution:
     unique: torch.Tensor  # no other x has this objective
     margin: torch.Tensor  # min over the constraints of max(slack, multiplier), scaled
 
+    def __copy__(self) -> Solution:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What pickle and deepcopy take: the numbers without their history, which torch keeps to itself."""
+        return Solution, tuple(getattr(self, name).detach() for name in self.__dataclass_fields__)
+
 
 def solve_qp(
     P: Argument,
