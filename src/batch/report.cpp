@@ -55,6 +55,28 @@ BatchReport::BatchReport(const Settings& settings, Index size, const std::string
   header_.clear();
 }
 
+std::string BatchReport::engine(Route route, Status status) const {
+  if (status == Status::InvalidData) return "none";
+  if (route == Route::HandedOn) return engine_of_one(settings_);
+  return route == Route::Proximal ? "proximal" : "active set";
+}
+
+void BatchReport::tell(const BatchSolution& solution, const std::vector<Route>& routes) const {
+  if (routes.size() == 1 && routes[0] == Route::HandedOn) return;
+  std::vector<ReportLine> lines;
+  lines.reserve(routes.size());
+  for (std::size_t i = 0; i < routes.size(); ++i) {
+    const auto column = static_cast<Index>(i);
+    lines.push_back({.engine = engine(routes[i], solution.status[i]),
+                     .status = solution.status[i],
+                     .iterations = solution.iterations[i],
+                     .primal = solution.primal_residual[column],
+                     .dual = solution.dual_residual[column],
+                     .gap = solution.duality_gap[column]});
+  }
+  tell(lines);
+}
+
 void BatchReport::tell(const std::vector<ReportLine>& lines) const {
   if (lines.empty()) return;
   if (!header_.empty()) settings_.log(header_);

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <altdiff/settings.hpp>
-#include <altdiff/solution.hpp>
+#include <altdiff/batch.hpp>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -28,10 +27,14 @@ class BatchReport {
   /// once: one program may have an engine that tells of itself.
   BatchReport(const Settings& settings, Index size, const std::string& what);
 
+  /// Of a dense batch; one program that was handed on has told everything itself.
+  void tell(const BatchSolution& solution, const std::vector<Route>& routes) const;
+
   /// A line for each instance, or for those of many that a reader looks for first, and a summary.
   void tell(const std::vector<ReportLine>& lines) const;
 
  private:
+  [[nodiscard]] std::string engine(Route route, Status status) const;
   [[nodiscard]] std::string summary(const std::vector<ReportLine>& lines) const;
 
   const Settings& settings_;

@@ -71,7 +71,7 @@ class BatchSolver {
     const Chunks& chunks = result_->chunks;
     parallel_for(chunks.count(), threads, [&](Index c) { solve_chunk(chunks.first(c), chunks.last(c)); });
     solution_.linearisation = result_;
-    if (report) tell(*report);
+    if (report) report->tell(solution_, routes_);
     return std::move(solution_);
   }
 
@@ -334,10 +334,8 @@ class BatchSolver {
     if (active_set() && !at_limit && !deadline_.passed() &&
         curvature_of(normalised(qp).P) == Curvature::Positive) {
       const Proximal found = solve_proximal(instance, result_->bounded);
-      if (found.found() && settled(i, qp, found)) {
-        note(i, Route::Proximal);
-        return;
-      }
+      note(i, Route::Proximal);
+      if (found.found() && settled(i, qp, found)) return;
       if (found.found()) start = found.as_point();
     }
     note(i, Route::HandedOn);
@@ -369,26 +367,6 @@ class BatchSolver {
 
   void note(Index i, Route route) {
     if (!routes_.empty()) routes_[at(i)] = route;
-  }
-
-  /// One program that was handed on has told everything itself.
-  void tell(const BatchReport& report) const {
-    if (program_.size == 1 && routes_[0] == Route::HandedOn) return;
-    std::vector<ReportLine> lines(at(program_.size));
-    for (Index i = 0; i < program_.size; ++i)
-      lines[at(i)] = {.engine = engine_of(i),
-                      .status = solution_.status[at(i)],
-                      .iterations = solution_.iterations[at(i)],
-                      .primal = solution_.primal_residual[i],
-                      .dual = solution_.dual_residual[i],
-                      .gap = solution_.duality_gap[i]};
-    report.tell(lines);
-  }
-
-  [[nodiscard]] std::string engine_of(Index i) const {
-    if (solution_.status[at(i)] == Status::InvalidData) return "none";
-    if (routes_[at(i)] == Route::HandedOn) return engine_of_one(settings_);
-    return routes_[at(i)] == Route::Proximal ? "proximal" : "active set";
   }
 
   [[nodiscard]] Point known_start(Index i) const {
