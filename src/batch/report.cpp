@@ -55,7 +55,7 @@ BatchReport::BatchReport(const Settings& settings, Index size, const std::string
   header_.clear();
 }
 
-std::string BatchReport::engine(Route route, Status status) const {
+std::string_view BatchReport::engine(Route route, Status status) const {
   if (status == Status::InvalidData) return "none";
   if (route == Route::HandedOn) return engine_of_one(settings_);
   return route == Route::Proximal ? "proximal" : "active set";
@@ -83,7 +83,7 @@ void BatchReport::tell(const std::vector<ReportLine>& lines) const {
   settings_.log("instance  engine           iterations    primal      dual       gap  status");
   for (const std::size_t i : chosen(lines)) {
     const ReportLine& line = lines[i];
-    settings_.log(formatted("%8zu  %-16s %10lld  %8.1e  %8.1e  %8.1e  ", i, line.engine.c_str(),
+    settings_.log(formatted("%8zu  %-16s %10lld  %8.1e  %8.1e  %8.1e  ", i, std::string(line.engine).c_str(),
                             static_cast<long long>(line.iterations), line.primal, line.dual, line.gap) +
                   std::string(name(line.status)));
   }
@@ -93,7 +93,7 @@ void BatchReport::tell(const std::vector<ReportLine>& lines) const {
 
 std::string BatchReport::summary(const std::vector<ReportLine>& lines) const {
   std::map<Status, std::size_t> statuses;
-  std::map<std::string, std::size_t> engines;
+  std::map<std::string_view, std::size_t> engines;
   ReportLine worst{};
   for (const ReportLine& line : lines) {
     ++statuses[line.status];
@@ -119,7 +119,7 @@ std::string description(Index size, const char* kind, Index n, Index m, Index p)
                    static_cast<long long>(m), static_cast<long long>(p));
 }
 
-std::string engine_of_one(const Settings& settings) {
+std::string_view engine_of_one(const Settings& settings) {
   const bool paper = settings.method == Method::Auto && !settings.finish;
   return settings.method == Method::Alternating || paper ? "alternating" : "interior point";
 }

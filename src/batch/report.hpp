@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace altdiff::detail {
@@ -13,7 +14,7 @@ enum class Route : std::uint8_t { ActiveSet, Proximal, HandedOn };
 
 /// What is told of one instance.
 struct ReportLine {
-  std::string engine{};
+  std::string_view engine{};
   Status status = Status::InvalidData;
   std::int64_t iterations = 0;
   double primal = 0, dual = 0, gap = 0;
@@ -34,7 +35,7 @@ class BatchReport {
   void tell(const std::vector<ReportLine>& lines) const;
 
  private:
-  [[nodiscard]] std::string engine(Route route, Status status) const;
+  [[nodiscard]] std::string_view engine(Route route, Status status) const;
   [[nodiscard]] std::string summary(const std::vector<ReportLine>& lines) const;
 
   const Settings& settings_;
@@ -46,6 +47,6 @@ class BatchReport {
 [[nodiscard]] std::string description(Index size, const char* kind, Index n, Index m, Index p);
 
 /// The engine that `solve_one` begins with.
-[[nodiscard]] std::string engine_of_one(const Settings& settings);
+[[nodiscard]] std::string_view engine_of_one(const Settings& settings);
 
 }  // namespace altdiff::detail

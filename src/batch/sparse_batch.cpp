@@ -16,7 +16,7 @@ std::string described(const std::vector<const SparseProgram*>& programs) {
   return description(static_cast<Index>(programs.size()), "sparse", first.n(), first.m(), first.p());
 }
 
-void tell(const BatchReport& report, const std::string& engine,
+void tell(const BatchReport& report, std::string_view engine,
           const std::vector<Solution<SparseMatrix>>& solutions) {
   std::vector<ReportLine> lines;
   lines.reserve(solutions.size());
