@@ -140,12 +140,7 @@ void bind_sparse_solution(nb::module_& module) {
             return missing.differentiable(s.solution.linearisation != nullptr, s.solution.status);
           },
           "unless_solved"_a)
-      .def(
-          "adjoint_rounds",
-          [](const Solved& s, Vector x_bar) {
-            return adjoint_rounds(*s.qp, s.solution, Point{.x = std::move(x_bar)});
-          },
-          "x_bar"_a)
+      .def_prop_ro("derivative_rounds", [](const Solved& s) { return derivative_rounds(s.solution); })
       .def("jvp", &push_forward, "P"_a = none, "q"_a = none, "G"_a = none, "h"_a = none, "A"_a = none,
            "b"_a = none, "lb"_a = none, "ub"_a = none)
       .def(
