@@ -25,7 +25,7 @@ class Settings(TypedDict, total=False):
     time_limit: float | None  # seconds for one instance; None, the default: no limit
     method: str  # "auto", "active_set", "interior_point" or "alternating"; "auto"
     num_threads: int | None  # None: OMP_NUM_THREADS, else the cores that this process may use
-    verbose: bool  # False
+    verbose: bool  # print what becomes of each instance, or of one large problem how it goes; False
     rho: float  # first penalty of the alternating engine, which adapts it; 0.1
     finish: (
         bool  # lift the engine's answer to machine precision on its active set; True. False: as it is, from

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <altdiff/batch.hpp>
+#include <optional>
 #include <span>
 
 #include "batch/grouping.hpp"
 #include "batch/linearisation.hpp"
+#include "batch/report.hpp"
 #include "engines/active_set/proximal.hpp"
 #include "linalg/at.hpp"
 #include "linalg/dense.hpp"
@@ -38,6 +40,7 @@ class BatchSolver {
     prepare_solution();
     result_->chunks = Chunks::of(program, grouping_.spaces);
     result_->instances.resize(at(program.size));
+    if (settings.log) routes_.assign(at(program.size), Route::ActiveSet);
     if (!active_set()) return;
     result_->bounded = bounded_variables(program);
     const Index k = program.m + static_cast<Index>(result_->bounded.size());
@@ -53,6 +56,9 @@ class BatchSolver {
 
   BatchSolution run() {
     const Index size = program_.size;
+    std::optional<BatchReport> report;
+    if (settings_.log)
+      report.emplace(settings_, size, description(size, "dense", program_.n, program_.m, program_.p));
     const int threads = threads_for(settings_.num_threads);
     // Several threads of BLAS change the rounding, and the answers of a batch must not depend on threads.
     const ScopedBlasThreads blas_threads(size == 1 ? program_.n : 0, settings_.num_threads);
@@ -67,6 +73,7 @@ class BatchSolver {
     const Chunks& chunks = result_->chunks;
     parallel_for(chunks.count(), threads, [&](Index c) { solve_chunk(chunks.first(c), chunks.last(c)); });
     solution_.linearisation = result_;
+    if (report) report->tell(solution_, routes_);
     return std::move(solution_);
   }
 
@@ -323,14 +330,17 @@ class BatchSolver {
     if (!valid_matrices(instance.matrices)) return;
     Settings rest = settings_;
     rest.time_limit = deadline_.rest();
+    if (program_.size > 1) rest.log = {};  // on other threads nobody may talk
     const QuadraticProgram<DenseMatrix> qp = program_of(instance);
     Point start = known_start(i);
     if (active_set() && !at_limit && !deadline_.passed() &&
         curvature_of(normalised(qp).P) == Curvature::Positive) {
       const Proximal found = solve_proximal(instance, result_->bounded);
+      note(i, Route::Proximal);
       if (found.found() && settled(i, qp, found)) return;
       if (found.found()) start = found.as_point();
     }
+    note(i, Route::HandedOn);
     accept(i, solve_one(qp, rest, start));
   }
 
@@ -356,6 +366,10 @@ class BatchSolver {
     return true;
   }
 
+  void note(Index i, Route route) {
+    if (!routes_.empty()) routes_[at(i)] = route;
+  }
+
   [[nodiscard]] Point known_start(Index i) const {
     if (initial_.x.size() == 0 || !initial_.x.col(i).allFinite()) return {};
     return {.x = initial_.x.col(i),
@@ -371,6 +385,7 @@ class BatchSolver {
   Grouping grouping_;
   Index space_memory_ = 0, M_memory_ = 0;
   Memory M_of_spaces_{};
+  std::vector<Route> routes_{};  // of each instance, if somebody listens
   std::shared_ptr<BatchLinearisation> result_;
   BatchSolution solution_;
 };
