@@ -1,6 +1,7 @@
 #include "batch/sparse_batch.hpp"
 
 #include <altdiff/derivatives.hpp>
+#include <altdiff/watch.hpp>
 
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
@@ -9,6 +10,7 @@ namespace altdiff::detail {
 
 std::vector<Solution<SparseMatrix>> solve_each(const std::vector<const SparseProgram*>& programs,
                                                const Settings& settings, const std::vector<Point>& initial) {
+  const Watch watch(settings.poll, settings.time_limit);  // of all instances together
   Settings own = settings;
   if (programs.size() > 1) own.num_threads = 1;
   std::vector<Solution<SparseMatrix>> solutions(programs.size());

@@ -8,4 +8,10 @@ namespace altdiff::detail {
 /// `side`: the active bounds, +1 at ub, -1 at lb. A matrix field throws.
 [[nodiscard]] PointBlock unit_tangents(Index n, Index m, Index p, Field field, const Vector& side);
 
+/// How many columns of a Jacobian are solved for in one piece: few enough for interrupts to be answered
+/// between two of them. By sizes alone, so that answers depend on nothing else.
+[[nodiscard]] Index columns_together(Index n, Index m, Index p);
+
+[[nodiscard]] PointBlock middle_columns(const PointBlock& r, Index first, Index count);
+
 }  // namespace altdiff::detail

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "linalg/known_analyses.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -87,6 +88,7 @@ bool SparseSystem::factorise(const SparseMatrix& H, const SparseMatrix& A, const
 void SparseSystem::solve(Block x, Vector& workspace) const {
   const Index n = x.rows();
   for (Index c = 0; c < x.cols(); ++c) {
+    check_interrupt(2 * ldl_.fill());
     auto rhs = workspace.head(ldl_.size());
     rhs.head(n) = x.col(c);
     rhs.tail(ldl_.size() - n).setZero();
@@ -100,6 +102,7 @@ void SparseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace
   const Index p = y.rows();
   const Index m = z.rows();
   for (Index c = 0; c < x.cols(); ++c) {
+    check_interrupt(2 * ldl_.fill());
     auto rhs = workspace.head(ldl_.size());
     rhs.head(n) = x.col(c) + R_.cwiseProduct(box.col(c));
     rhs.segment(n, p) = root_a_.cwiseProduct(y.col(c));
