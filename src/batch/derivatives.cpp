@@ -57,7 +57,7 @@ std::vector<double> jacobian(const BatchProgram& program, const BatchSolution& s
   const Index n = program.n;
   const Index m = program.m;
   const Index p = program.p;
-  const Index columns = unit_tangents(n, m, p, field, Vector::Zero(n)).x.cols();
+  const Index columns = entries_of(n, m, p, field);
   const Index entries = n * columns;
   const Index together = columns_together(n, m, p);
   const Index pieces = std::max<Index>(1, (columns + together - 1) / together);
@@ -67,9 +67,8 @@ std::vector<double> jacobian(const BatchProgram& program, const BatchSolution& s
     const Index first = item % pieces * together;
     if (!differentiable(solution, i, missing)) return;
     const Vector side = linearisation.active_bounds(i, n, m);
-    const PointBlock unit = unit_tangents(n, m, p, field, side);
     const Index count = std::min(together, columns - first);
-    const PointBlock t = linearisation.solve(program, i, middle_columns(unit, first, count));
+    const PointBlock t = linearisation.solve(program, i, unit_tangents(n, m, p, field, side, first, count));
     Eigen::Map<DenseMatrix>(jacobians.data() + i * entries, columns, n).middleRows(first, count) =
         t.x.transpose();
   });

@@ -79,13 +79,13 @@ template <Matrix M>
 DenseMatrix jacobian(const QuadraticProgram<M>& qp, const Solution<M>& solution, Field field) {
   const auto& linearisation = detail::linearisation_of(solution);
   const Vector side = linearisation.active().box;
-  const PointBlock unit = detail::unit_tangents(qp.n(), qp.m(), qp.p(), field, side);
   const Index together = detail::columns_together(qp.n(), qp.m(), qp.p());
-  DenseMatrix x(qp.n(), unit.x.cols());
+  DenseMatrix x(qp.n(), detail::entries_of(qp.n(), qp.m(), qp.p(), field));
   for (Index first = 0; first < x.cols(); first += together) {
     const Index count = std::min(together, x.cols() - first);
     detail::check_interrupt(detail::multiplications(qp.n(), qp.n(), count));
-    x.middleCols(first, count) = linearisation.solve(detail::middle_columns(unit, first, count)).x;
+    x.middleCols(first, count) =
+        linearisation.solve(detail::unit_tangents(qp.n(), qp.m(), qp.p(), field, side, first, count)).x;
   }
   return x;
 }

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include "linalg/blas_buffers.hpp"
 #include "linalg/watch.hpp"
 
 namespace altdiff::detail {
@@ -203,11 +204,12 @@ void parallel_for(Index count, int threads, const Body& body) {
     return;
   }
   Job job(count, body);
-  const Index helpers = std::min<Index>(threads, count) - 1;
-  if (helpers < 1 || inside_job) {
-    job.work();
+  const int wanted = inside_job ? 1 : static_cast<int>(std::min<Index>(threads, count));
+  const int granted = wanted > 1 ? threads_with_buffers(wanted) : wanted;
+  if (granted > 1) {
+    pool().run(job, granted - 1);
   } else {
-    pool().run(job, static_cast<int>(helpers));
+    job.work();
   }
   job.rethrow();
 }
