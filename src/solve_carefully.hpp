@@ -2,7 +2,10 @@
 
 #include <altdiff/problem.hpp>
 #include <altdiff/settings.hpp>
+#include <optional>
 #include <vector>
+
+#include "derivatives/finish.hpp"
 
 namespace altdiff::detail {
 
@@ -13,8 +16,21 @@ struct CarefulPoints {
 
 /// For programs on which the usual way gave up: sparse whatever the data, because the quasi-definite matrix
 /// does not square the condition as (K1) does; scaled from unit rows (S3); and the interior point goes on to
-/// the end before the finish. The caller has to check what it gets.
+/// the end before the finish. The caller has to check what it gets, which may be nothing if the time is over.
 [[nodiscard]] CarefulPoints solve_carefully(const QuadraticProgram<SparseMatrix>& qp,
                                             const Settings& settings);
+
+/// The finish, or nothing if the time is over before it is done.
+template <Matrix M>
+[[nodiscard]] std::optional<Finished<M>> finish_in_time(
+    const std::shared_ptr<const ScaledProgram<M>>& program, const Point& start, double gradient_tolerance,
+    AugmentedSystem<M>& system);
+
+extern template std::optional<Finished<DenseMatrix>> finish_in_time(
+    const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Point&, double,
+    AugmentedSystem<DenseMatrix>&);
+extern template std::optional<Finished<SparseMatrix>> finish_in_time(
+    const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
+    AugmentedSystem<SparseMatrix>&);
 
 }  // namespace altdiff::detail

@@ -16,10 +16,9 @@
 #include "engines/alternating.hpp"
 #include "engines/infeasibility.hpp"
 #include "engines/interior_point.hpp"
-#include "linalg/threads.hpp"
+#include "linalg/watch.hpp"
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
-#include "problem/deadline.hpp"
 #include "problem/residuals.hpp"
 #include "problem/sparse_program.hpp"
 #include "solve_carefully.hpp"
@@ -64,9 +63,26 @@ class Solver {
       : settings_(settings), user_(normalised(qp)), program_(std::make_shared<ScaledProgram<M>>(user_)) {}
 
   Solution<M> run(const Point& initial) {
+    try {
+      return run_in_time(initial);
+    } catch (const OutOfTime&) {
+      return without_point(Status::TimeLimit);
+    }
+  }
+
+  std::optional<Solution<M>> only_finish(const Point& point) {
+    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+    if (!try_finish(program_->from_user(point), system)) return {};
+    return solution_;
+  }
+
+ private:
+  Solution<M> run_in_time(const Point& initial) {
     log_sizes();
+    if (out_of_time()) return without_point(Status::TimeLimit);
     const Curvature curvature = curvature_of(user_.P);
     if (curvature == Curvature::Negative) return without_point(Status::NonConvex);
+    if (out_of_time()) return without_point(Status::TimeLimit);
     const bool warm = initial.x.size() > 0;
     const Point start = program_->from_user(filled(initial, user_.n(), user_.p(), user_.m(), " of initial"));
     AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
@@ -77,13 +93,6 @@ class Solver {
     return run_interior_point(std::move(system));
   }
 
-  std::optional<Solution<M>> only_finish(const Point& point) {
-    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
-    if (!try_finish(program_->from_user(point), system)) return {};
-    return solution_;
-  }
-
- private:
   void log_sizes() const {
     log_line(settings_,
              "altdiff: %lld variables, %lld inequalities, %lld equalities; %lld numbers in P, %lld in G, "
@@ -101,7 +110,8 @@ class Solver {
   Solution<M> run_doubtful(AugmentedSystem<M> system) {
     run_interior_point(std::move(system), doubtful_rho);
     const bool minimum = solution_.status == Status::Solved && curves_upwards();
-    if (minimum || solution_.status == Status::PrimalInfeasible) return solution_;
+    if (minimum || solution_.status == Status::PrimalInfeasible || solution_.status == Status::TimeLimit)
+      return solution_;
     return without_point(Status::NonConvex);
   }
 
@@ -111,6 +121,7 @@ class Solver {
     const auto& qp = program_->qp;
     const ActiveSet S = active_rows(qp, program_->from_user(solution_));
     AugmentedSystem<M> system(qp.P, qp.A, qp.G);
+    const Overtime solved;
     return system.factorise(qp.P, qp.A, qp.G, penalties_on<M>(S, qp.p(), no_curvature));
   }
 
@@ -140,8 +151,8 @@ class Solver {
       accept(point);
       return keep_point(point, Status::Solved, used);
     }
-    if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
     if (no_solution_proved() || (!limited_by_user() && solved_carefully(true))) return solution_;
+    if (out_of_time()) return keep_best(point, Status::TimeLimit, used);
     return keep_best(
         point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations : Status::NumericalError,
         used);
@@ -162,9 +173,10 @@ class Solver {
 
   /// A search for proofs of their own, where the engine neither solved nor found one on its way.
   bool no_solution_proved() {
+    if (out_of_time()) return false;
     const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
     const auto solve = [&](const QuadraticProgram<SparseMatrix>& qp) {
-      return solve_carefully(qp, for_the_time_left()).points;
+      return solve_carefully(qp, settings_).points;
     };
     const auto primal = [&](const Point& y) { return proves_primal(scaled.to_user(y)); };
     const auto dual = [&](const Point& d) { return proves_dual(scaled.to_user(d)); };
@@ -174,15 +186,10 @@ class Solver {
 
   [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
 
-  [[nodiscard]] Settings for_the_time_left() const {
-    Settings settings = settings_;
-    settings.time_limit = deadline_.seconds_left();
-    return settings;
-  }
-
   /// The point of another way, judged like any other; its derivatives are taken in the scaling that found it.
   bool solved_carefully(bool unfinished_too) {
-    const CarefulPoints found = solve_carefully(sparse_program(user_), for_the_time_left());
+    if (out_of_time()) return false;
+    const CarefulPoints found = solve_carefully(sparse_program(user_), settings_);
     solution_.iterations += found.iterations;
     const auto usual =
         std::exchange(program_, std::make_shared<ScaledProgram<M>>(user_, ScalingStart::UnitRows));
@@ -214,9 +221,15 @@ class Solver {
 
   Solution<M> keep_point(const Point& scaled_point, Status status, AugmentedSystem<M>& system) {
     solution_.status = status;
-    solution_.linearisation = linearise(program_, scaled_point, settings_.gradient_tolerance, system);
+    solution_.linearisation = status == Status::TimeLimit ? nullptr : linearised(scaled_point, system);
     if (solution_.linearisation) describe(scaled_point);
     return solution_;
+  }
+
+  [[nodiscard]] std::shared_ptr<const Linearisation<M>> linearised(const Point& scaled_point,
+                                                                   AugmentedSystem<M>& system) const {
+    const Overtime stopped;
+    return linearise(program_, scaled_point, settings_.gradient_tolerance, system);
   }
 
   Solution<M> run_engine(const Point& start) {
@@ -245,7 +258,7 @@ class Solver {
 
   /// The finish's point, if its residuals, from the user's data, are below tolerance.
   bool try_finish(const Point& start, AugmentedSystem<M>& system, double tolerance) {
-    auto finished = finish(program_, start, settings_.gradient_tolerance, system);
+    auto finished = finish_in_time(program_, start, settings_.gradient_tolerance, system);
     if (!finished) return false;
     accept(finished->point);
     if (!residuals_.below(tolerance)) {
@@ -257,7 +270,11 @@ class Solver {
     solution_.status = Status::Solved;
     solution_.linearisation = std::move(finished->linearisation);
     describe(finished->point);
-    if (!solution_.unique) choose_least_norm();
+    if (solution_.unique) return true;
+    try {
+      choose_least_norm();
+    } catch (const OutOfTime&) {  // what was found is a solution, too
+    }
     return true;
   }
 
@@ -290,7 +307,7 @@ class Solver {
   /// Without the finish, derivatives run on the factor of the engine's last round, as in the paper.
   Solution<M> keep_engine_point(Engine& engine, Status status) {
     solution_.status = status;
-    if (status != Status::NumericalError) {
+    if (engine.factorised() && status != Status::NumericalError && status != Status::TimeLimit) {
       RoundLimits limits = truncated;
       limits.tolerance = settings_.gradient_tolerance;
       solution_.linearisation = std::make_shared<RoundsLinearisation<M>>(
@@ -387,7 +404,6 @@ class Solver {
   };
 
   const Settings& settings_;
-  const Deadline deadline_{settings_.time_limit};
   QuadraticProgram<M> user_;
   std::shared_ptr<const ScaledProgram<M>> program_;
   Solution<M> solution_;
@@ -400,6 +416,7 @@ class Solver {
 template <Matrix M>
 Solution<M> solve_one(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial) {
   const auto begin = std::chrono::steady_clock::now();
+  const Watch watch(settings.poll, settings.time_limit);
   Solution<M> solution = Solver<M>(qp, settings).run(initial);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   log_end(settings, solution, seconds.count());

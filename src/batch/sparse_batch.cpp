@@ -1,6 +1,7 @@
 #include "batch/sparse_batch.hpp"
 
 #include <altdiff/derivatives.hpp>
+#include <altdiff/watch.hpp>
 #include <optional>
 
 #include "batch/report.hpp"
@@ -34,6 +35,7 @@ void tell(const BatchReport& report, std::string_view engine,
 
 std::vector<Solution<SparseMatrix>> solve_each(const std::vector<const SparseProgram*>& programs,
                                                const Settings& settings, const std::vector<Point>& initial) {
+  const Watch watch(settings.poll, settings.time_limit);  // of all instances together
   Settings own = settings;
   const bool tells = settings.log && programs.size() > 1;
   if (programs.size() > 1) own.num_threads = 1;
