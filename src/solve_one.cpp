@@ -226,7 +226,7 @@ class Solver {
     return solution_;
   }
 
-  [[nodiscard]] std::shared_ptr<const Linearisation<M>> linearised(const Point& scaled_point,
+  [[nodiscard]] std::shared_ptr<const Linearisation> linearised(const Point& scaled_point,
                                                                    AugmentedSystem<M>& system) const {
     const Overtime stopped;
     return linearise(program_, scaled_point, settings_.gradient_tolerance, system);
