@@ -291,7 +291,8 @@ class Solver {
     auto found = finish(program, program->from_user(solution_), settings_.gradient_tolerance, system);
     if (found && !found->linearisation->regular()) {
       system = new_system();  // it was given away
-      found = least_norm(program, *found, settings_.gradient_tolerance, system);
+      const auto solve = [&](const QuadraticProgram<Sparse>& qp) { return solve_carefully(qp, settings_).points; };
+      found = least_norm(program, *found, settings_.gradient_tolerance, system, solve);
     }
     if (!found) return;
     const Solution<M> first = solution_;

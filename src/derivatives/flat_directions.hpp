@@ -2,7 +2,7 @@
 
 #include <altdiff/problem.hpp>
 
-#include "derivatives/rounds.hpp"
+#include "derivatives/on_set.hpp"
 
 namespace altdiff::detail {
 
@@ -18,7 +18,7 @@ class FlatDirections {
   [[nodiscard]] DenseMatrix part(const DenseMatrix& columns) const;
 
  private:
-  [[nodiscard]] double settle(double sigma);
+  [[nodiscard]] double settle(const RoundWeights& weights);
 
   const QuadraticProgram<M>& qp_;
   ActiveSet set_;

@@ -72,9 +72,7 @@ class RoundsLinearisation final : public Linearisation {
   void remove_flat_part(DenseMatrix& columns) const;
   /// x is the least one: keeps u for its derivative (L3).
   void keep_turn(const Vector& x);
-  [[nodiscard]] const ActiveSet& set() const { return set_; }
-  /// For the next linearisation; this one is of no further use.
-  [[nodiscard]] AugmentedSystem<M> release_system() { return std::move(system_); }
+  [[nodiscard]] Index equalities() const { return program_->qp.p(); }
 
  private:
   void count_rounds();
