@@ -55,6 +55,16 @@ void log_end(const Settings& settings, const Solution<M>& solution, double secon
            solution.primal_residual, solution.dual_residual, solution.duality_gap);
 }
 
+/// The same set with the weights of its rows in the units of another scaling (S1).
+template <Matrix From, Matrix To>
+ActiveSet with_units_of(ActiveSet set, const ScaledProgram<From>& from, const ScaledProgram<To>& to) {
+  if (!set.soft()) return set;
+  const double c = from.c / to.c;
+  set.give.z.array() *= c * (to.E_g.array() / from.E_g.array()).square();
+  set.give.box.array() *= c * (from.D.array() / to.D.array()).square();
+  return set;
+}
+
 /// One problem on its way: scaled, through the engine, finished, and checked against the user's own numbers.
 template <Matrix M>
 class Solver {
@@ -272,7 +282,7 @@ class Solver {
     describe(finished->point);
     if (solution_.unique) return true;
     try {
-      choose_least_norm();
+      choose_least_norm(finished->set);
     } catch (const OutOfTime&) {  // what was found is a solution, too
     }
     return true;
@@ -280,20 +290,17 @@ class Solver {
 
   /// Where several x are as good, the least of them in the user's units (L1); else the one that was found.
   /// By (K2) for dense data too: the directions that cost nothing are lost in the rounding of (K1).
-  void choose_least_norm() {
+  void choose_least_norm(const ActiveSet& set) {
     using Sparse = SparseMatrix;
     const auto program =
         std::make_shared<const ScaledProgram<Sparse>>(sparse_program(user_), ScalingStart::RowsOnly);
-    const auto new_system = [&] {
-      return AugmentedSystem<Sparse>(program->qp.P, program->qp.A, program->qp.G);
+    const Finished<Sparse> first_found{program->from_user(solution_), solution_.linearisation,
+                                       with_units_of(set, *program_, *program)};
+    const auto solve = [&](const QuadraticProgram<Sparse>& qp) {
+      return solve_carefully(qp, settings_).points;
     };
-    auto system = new_system();
-    auto found = finish(program, program->from_user(solution_), settings_.gradient_tolerance, system);
-    if (found && !found->linearisation->regular()) {
-      system = new_system();  // it was given away
-      const auto solve = [&](const QuadraticProgram<Sparse>& qp) { return solve_carefully(qp, settings_).points; };
-      found = least_norm(program, *found, settings_.gradient_tolerance, system, solve);
-    }
+    AugmentedSystem<Sparse> system(program->qp.P, program->qp.A, program->qp.G);
+    auto found = least_norm(program, first_found, settings_.gradient_tolerance, system, solve);
     if (!found) return;
     const Solution<M> first = solution_;
     accept_user(program->to_user(found->point));

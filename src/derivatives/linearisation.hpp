@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "derivatives/flat_directions.hpp"
@@ -59,7 +60,7 @@ class RoundsLinearisation final : public Linearisation {
                       ActiveSet set, RoundLimits limits, const KnownRows& known = {});
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override;
-  [[nodiscard]] int rounds() const override { return count_.rounds; }
+  [[nodiscard]] int rounds() const override { return prepared().count.rounds; }
   [[nodiscard]] bool regular() const override { return regular_; }
   [[nodiscard]] bool independent() const override { return independent_; }
   [[nodiscard]] ActiveSet active() const override;
@@ -75,17 +76,25 @@ class RoundsLinearisation final : public Linearisation {
   [[nodiscard]] Index equalities() const { return program_->qp.p(); }
 
  private:
-  void count_rounds();
+  /// What solves need beside the factor.
+  struct Projections {
+    std::optional<FlatDirections<M>> flat{};  // where (A2) leaves x free
+    std::optional<RowProjection<M>> rows{};   // where rows are dependent
+    RoundCount count{};
+  };
+  /// Made when it is first asked for: many solutions are never differentiated.
+  const Projections& prepared() const;
+  [[nodiscard]] RoundCount count_rounds() const;
+  void remove_flat_part(const Projections& by, DenseMatrix& columns) const;
 
   std::shared_ptr<const ScaledProgram<M>> program_;
   AugmentedSystem<M> system_;
   ActiveSet set_;
   RoundLimits limits_;
-  bool regular_, independent_;
-  RoundCount count_{};
-  std::optional<FlatDirections<M>> flat_{};  // where (A2) leaves x free
-  std::optional<RowProjection<M>> rows_{};   // where rows are dependent
+  bool flat_, regular_, independent_;
   std::optional<Point> turn_{};
+  mutable Projections projections_{};
+  mutable std::once_flag once_{};
 };
 
 extern template class RoundsLinearisation<DenseMatrix>;
