@@ -237,7 +237,7 @@ class Solver {
   }
 
   [[nodiscard]] std::shared_ptr<const Linearisation> linearised(const Point& scaled_point,
-                                                                   AugmentedSystem<M>& system) const {
+                                                                AugmentedSystem<M>& system) const {
     const Overtime stopped;
     return linearise(program_, scaled_point, settings_.gradient_tolerance, system);
   }

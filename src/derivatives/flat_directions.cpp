@@ -13,15 +13,17 @@ namespace {
 
 /// The solution of a round grows with 1 / sigma in N, and with it what rounding adds to the rows, times their
 /// penalty: the ratio of the two is what limits the accuracy. But a direction in which P is not much larger
-/// than sigma counts as flat, hence smaller ones where the first does not settle, and a larger penalty for rows
-/// that are nearly dependent.
+/// than sigma counts as flat, hence smaller ones where the first does not settle, and a larger penalty for
+/// rows that are nearly dependent.
 constexpr std::array attempts{RoundWeights{.sigma = 1e-3, .row = 1e3, .hold = true},
                               RoundWeights{.sigma = 1e-3, .row = 1e5, .hold = true},
                               RoundWeights{.sigma = 1e-5, .row = 1e3, .hold = true},
                               RoundWeights{.sigma = 1e-7, .row = 1e3, .hold = true}};
 constexpr int max_rounds = 30;
-constexpr double settled = 1e-9;  // change by a round, relative: a second pass squares it
-constexpr int patience = 3;       // rounds in which the change does not halve
+constexpr double settled = 1e-7;   // change by a round, relative: a second pass squares it
+constexpr double wanted = 1e-11;   // the same, as long as rounds make it smaller
+constexpr double hopeless = 1e-4;  // the same
+constexpr int patience = 3;        // rounds in which the change does not halve
 
 }  // namespace
 
@@ -39,11 +41,11 @@ FlatDirections<M>::FlatDirections(const QuadraticProgram<M>& qp, const ActiveSet
       best = weights;
     }
   }
-  (void)settle(best);
+  usable_ = settle(best) < hopeless;
 }
 
-/// Factorises with these weights, and counts the rounds after which the part of a generic vector changes no more;
-/// returns its last change, relative.
+/// Factorises with these weights, and counts the rounds after which the part of a generic vector changes no
+/// more; returns its last change, relative.
 template <Matrix M>
 double FlatDirections<M>::settle(const RoundWeights& weights) {
   if (!system_.factorise(qp_.P, qp_.A, qp_.G, penalties_on<M>(set_, qp_.p(), weights)))
@@ -62,7 +64,7 @@ double FlatDirections<M>::settle(const RoundWeights& weights) {
     ++count_.rounds;
     idle = change < 0.5 * least ? 0 : idle + 1;
     least = std::min(least, change);
-    return change > settled && idle < patience;
+    return change > wanted && idle < patience;
   });
   return change;
 }

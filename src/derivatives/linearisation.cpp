@@ -42,8 +42,8 @@ RoundCount RoundsLinearisation<M>::count_rounds() const {
   const auto& qp = program_->qp;
   RoundCount count;
   PointBlock t = zeros(qp, 1);
-  count.rounds = std::max(
-      1, alternating_rounds(qp, system_, set_, solvable_right_side(qp, set_), t, limits_).enough);
+  count.rounds =
+      std::max(1, alternating_rounds(qp, system_, set_, solvable_right_side(qp, set_), t, limits_).enough);
   PointBlock right_side = zeros(qp, 1);
   right_side.x = generic_block(qp.n(), 1);
   remove_flat_part(projections_, right_side.x);
@@ -54,31 +54,22 @@ RoundCount RoundsLinearisation<M>::count_rounds() const {
 }
 
 template <Matrix M>
-void RoundsLinearisation<M>::remove_flat_part(const Projections& by, DenseMatrix& columns) const {
+void RoundsLinearisation<M>::remove_flat_part(const Projections& by, DenseMatrix& columns) {
   // Rounding errors are relative to sigma: what the first pass leaves, the second takes.
   for (int pass = 0; by.flat && pass < 2; ++pass) columns -= by.flat->part(columns);
 }
 
 template <Matrix M>
-void RoundsLinearisation<M>::remove_flat_part(DenseMatrix& columns) const {
-  remove_flat_part(prepared(), columns);
-}
-
-template <Matrix M>
-PointBlock RoundsLinearisation<M>::solve_scaled(PointBlock b) const {
+PointBlock RoundsLinearisation<M>::solve(const PointBlock& right_side) const {
   const Projections& by = prepared();
+  PointBlock b = program_->right_side_from_user(right_side);
   if (by.rows) by.rows->remove(b);
   remove_flat_part(by, b.x);
   PointBlock t;
   fixed_rounds(program_->qp, system_, set_, b, t, by.count);
   remove_flat_part(by, t.x);
   if (by.rows) by.rows->remove(t);
-  return t;
-}
-
-template <Matrix M>
-PointBlock RoundsLinearisation<M>::solve(const PointBlock& right_side) const {
-  return program_->to_user(solve_scaled(program_->right_side_from_user(right_side)));
+  return program_->to_user(t);
 }
 
 template <Matrix M>
@@ -90,21 +81,14 @@ DenseMatrix RoundsLinearisation<M>::flat_part(const DenseMatrix& columns) const 
 }
 
 template <Matrix M>
-void RoundsLinearisation<M>::keep_turn(const Vector& x) {
-  const PointBlock u = solve({.x = -x,
-                              .y = DenseMatrix::Zero(program_->qp.p(), 1),
-                              .z = DenseMatrix::Zero(program_->m_user, 1),
-                              .z_box = DenseMatrix::Zero(x.size(), 1)});
-  turn_ = Point{.x = u.x, .y = u.y, .z = u.z, .z_box = u.z_box};  // (L3)
-}
-
-template <Matrix M>
-ActiveSet RoundsLinearisation<M>::active() const {
-  ActiveSet user{.z = Vector::Zero(program_->m_user), .box = set_.box};
-  user.z(program_->rows) = set_.z;
+ActiveSet in_user_rows(const ScaledProgram<M>& program, const ActiveSet& set) {
+  ActiveSet user{.z = Vector::Zero(program.m_user), .box = set.box};
+  user.z(program.rows) = set.z;
   return user;
 }
 
+template ActiveSet in_user_rows(const ScaledProgram<DenseMatrix>&, const ActiveSet&);
+template ActiveSet in_user_rows(const ScaledProgram<SparseMatrix>&, const ActiveSet&);
 template class RoundsLinearisation<DenseMatrix>;
 template class RoundsLinearisation<SparseMatrix>;
 

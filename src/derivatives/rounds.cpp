@@ -167,9 +167,11 @@ PointBlock right_side_of(const QuadraticProgram<M>& qp, const ActiveSet& S, Poin
 }
 
 template PointBlock fixed_rounds(const QuadraticProgram<DenseMatrix>&, const AugmentedSystem<DenseMatrix>&,
-                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&, const AfterRound&);
+                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&,
+                                 const AfterRound&);
 template PointBlock fixed_rounds(const QuadraticProgram<SparseMatrix>&, const AugmentedSystem<SparseMatrix>&,
-                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&, const AfterRound&);
+                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&,
+                                 const AfterRound&);
 template PointBlock right_side_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, PointBlock);
 template PointBlock right_side_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, PointBlock);
 template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,

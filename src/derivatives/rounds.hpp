@@ -48,8 +48,8 @@ struct RoundCount {
   int on_rows = 0;
 };
 
-/// So many rounds from t = 0; returns what is left of the right-hand side. `another` is asked after every round,
-/// with what is left then; empty: yes.                                                                  (A3)
+/// So many rounds from t = 0; returns what is left of the right-hand side. `another` is asked after every
+/// round, with what is left then; empty: yes. (A3)
 using AfterRound = std::function<bool(const PointBlock& left)>;
 template <Matrix M>
 PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system, const ActiveSet& S,
