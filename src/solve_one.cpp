@@ -20,6 +20,7 @@
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
 #include "problem/deadline.hpp"
+#include "problem/far_limits.hpp"
 #include "problem/residuals.hpp"
 #include "problem/sparse_program.hpp"
 #include "solve_carefully.hpp"
@@ -34,6 +35,7 @@ constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite c
 constexpr double no_curvature = 1e-8;  // below minus this P curves downwards
 constexpr double early_tolerance = 1e-8;  // of a finish before the interior point is done
 constexpr double clearly_better = 0.1;
+constexpr int most_moves = 20;  // of the origin, to limits that are far away
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
@@ -60,8 +62,11 @@ void log_end(const Settings& settings, const Solution<M>& solution, double secon
 template <Matrix M>
 class Solver {
  public:
-  Solver(const QuadraticProgram<M>& qp, const Settings& settings)
-      : settings_(settings), user_(normalised(qp)), program_(std::make_shared<ScaledProgram<M>>(user_)) {}
+  Solver(const QuadraticProgram<M>& qp, const Settings& settings, bool tries_again = true)
+      : settings_(settings),
+        user_(normalised(qp)),
+        program_(std::make_shared<ScaledProgram<M>>(user_)),
+        tries_again_(tries_again) {}
 
   Solution<M> run(const Point& initial) {
     log_sizes();
@@ -130,8 +135,10 @@ class Solver {
     solution_.iterations = engine.iterations();
     if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(program_->to_user(engine.proof())))
       return solution_;
-    if (outcome == InteriorOutcome::DualInfeasible && proves_dual(program_->to_user(engine.proof())))
+    if (outcome == InteriorOutcome::DualInfeasible && proves_dual(program_->to_user(engine.proof()))) {
+      (void)infeasibility_proved();  // where both can be proved, this is said, whatever was met first
       return solution_;
+    }
     if (settings_.finish && try_finish(point, used)) return solution_;
     accept(point);
     if (residuals_.below(settings_.tolerance)) {
@@ -141,7 +148,13 @@ class Solver {
       return keep_point(point, Status::Solved, used);
     }
     if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
-    if (no_solution_proved() || (!limited_by_user() && solved_carefully(true))) return solution_;
+    if (!limited_by_user() && settled_near_by()) return solution_;
+    if (infeasibility_proved() || unboundedness_proved()) return solution_;
+    if (!limited_by_user() && (solved_carefully(true) || solved_within_tolerance())) return solution_;
+    if (small_contradiction_) {
+      certify_infeasible(*small_contradiction_);
+      return solution_;
+    }
     return keep_best(
         point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations : Status::NumericalError,
         used);
@@ -160,16 +173,92 @@ class Solver {
     return solution_;
   }
 
-  /// A search for proofs of their own, where the engine neither solved nor found one on its way.
-  bool no_solution_proved() {
+  /// Without the limits that are far away; the origin follows x to those that stop it.
+  bool settled_near_by() {
+    if (!tries_again_) return false;
+    const auto user = sparse_program(user_);
+    NearbyProgram nearby(user);
+    if (!nearby.leaves_out()) return false;
+    for (int move = 0; move < most_moves; ++move) {
+      const Settings settings = quiet_settings();
+      if (settings.time_limit <= 0) return false;
+      auto found = Solver<SparseMatrix>(nearby.program(), settings, false).run({});
+      solution_.iterations += found.iterations;
+      if (found.status == Status::PrimalInfeasible) return proves_primal(found);
+      const bool ray = found.status == Status::DualInfeasible;
+      if (ray && proves_dual(found)) {
+        (void)infeasibility_proved();
+        return true;
+      }
+      if (!ray && found.status != Status::Solved) return false;
+      const double room = nearby.room(found.x, ray ? infinity : 1.0);
+      if (!ray && room == 1) {
+        found.x = nearby.from_origin(found.x);
+        return take_over(std::move(found));
+      }
+      if (!std::isfinite(room)) return false;
+      nearby.move_origin(room * found.x);
+    }
+    return false;
+  }
+
+  /// The solution of a program with the same matrices, multipliers and active rows, if it is one of this
+  /// program.
+  bool take_over(Solution<SparseMatrix> found) {
+    const int iterations = solution_.iterations;
+    accept_user(found);
+    if (!residuals_.below(settings_.tolerance)) return false;
+    solution_.status = Status::Solved;
+    solution_.iterations = iterations;
+    solution_.linearisation = std::move(found.linearisation);
+    solution_.margin = found.margin;
+    solution_.unique = found.unique;
+    solution_.degenerate = found.degenerate;
+    if (!solution_.unique) choose_least_norm();
+    return true;
+  }
+
+  [[nodiscard]] Settings quiet_settings() const {
+    Settings settings = for_the_time_left();
+    settings.log = {};
+    return settings;
+  }
+
+  // A search for proofs of their own, where the engine neither solved nor found one on its way.
+
+  bool infeasibility_proved() {
     const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
-    const auto solve = [&](const QuadraticProgram<SparseMatrix>& qp) {
+    const auto found = find_primal_proof(scaled.qp, careful_solve(),
+                                         [&](const Point& y) { return proves_primal(scaled.to_user(y)); });
+    nearest_ = found.nearest.size() > 0 ? Vector(scaled.D.cwiseProduct(found.nearest)) : Vector();
+    return found.proved;
+  }
+
+  /// Rows that contradict each other by less than the tolerance are met at the point that is nearest to all
+  /// of them.
+  bool solved_within_tolerance() {
+    if (!tries_again_ || nearest_.size() == 0) return false;
+    auto consistent = sparse_program(user_);
+    consistent.b = consistent.A * nearest_;
+    consistent.h = consistent.h.cwiseMax(consistent.G * nearest_);
+    consistent.lb = consistent.lb.cwiseMin(nearest_);
+    consistent.ub = consistent.ub.cwiseMax(nearest_);
+    if (consistent.b == user_.b && consistent.h == user_.h) return false;
+    auto found = Solver<SparseMatrix>(consistent, quiet_settings(), false).run({});
+    solution_.iterations += found.iterations;
+    return found.status == Status::Solved && take_over(std::move(found));
+  }
+
+  bool unboundedness_proved() {
+    const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
+    return find_dual_proof(scaled.qp, careful_solve(),
+                           [&](const Point& d) { return proves_dual(scaled.to_user(d)); });
+  }
+
+  [[nodiscard]] SolveWellPosed careful_solve() const {
+    return [this](const QuadraticProgram<SparseMatrix>& qp) {
       return solve_carefully(qp, for_the_time_left()).points;
     };
-    const auto primal = [&](const Point& y) { return proves_primal(scaled.to_user(y)); };
-    const auto dual = [&](const Point& d) { return proves_dual(scaled.to_user(d)); };
-    return std::ranges::any_of(find_primal_proof(scaled.qp, solve), primal) ||
-           std::ranges::any_of(find_dual_proof(scaled.qp, solve), dual);
   }
 
   [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
@@ -307,26 +396,33 @@ class Solver {
 
   /// A certificate counts only if it holds for the user's data.
   bool proves_primal(Point proof) {
-    if (!CertificateCheck<M>(user_).proves_primal_infeasible(user_, proof)) return false;
+    const auto kind = CertificateCheck<M>(user_, settings_.tolerance).contradiction(user_, proof);
+    if (kind == Contradiction::WithinTolerance) small_contradiction_ = proof;
+    if (kind != Contradiction::BeyondTolerance) return false;
+    certify_infeasible(std::move(proof));
+    return true;
+  }
+
+  void certify_infeasible(Point proof) {
     proof.x.setConstant(nan);
-    return certify(std::move(proof), Status::PrimalInfeasible, infinity);
+    certify(std::move(proof), Status::PrimalInfeasible, infinity);
   }
 
   bool proves_dual(Point proof) {
-    if (!CertificateCheck<M>(user_).proves_dual_infeasible(user_, proof.x)) return false;
+    if (!CertificateCheck<M>(user_, settings_.tolerance).proves_dual_infeasible(user_, proof.x)) return false;
     proof.y.setConstant(nan);
     proof.z.setConstant(nan);
     proof.z_box.setConstant(nan);
-    return certify(std::move(proof), Status::DualInfeasible, -infinity);
+    certify(std::move(proof), Status::DualInfeasible, -infinity);
+    return true;
   }
 
-  bool certify(Point proof, Status status, double value) {
+  void certify(Point proof, Status status, double value) {
     static_cast<Point&>(solution_) = std::move(proof);
     solution_.objective = value;
     solution_.status = status;
     solution_.primal_residual = solution_.dual_residual = solution_.duality_gap = infinity;
     solution_.linearisation.reset();
-    return true;
   }
 
   void accept(const Point& scaled_point) { accept_user(program_->to_user(scaled_point)); }
@@ -390,9 +486,12 @@ class Solver {
   const Deadline deadline_{settings_.time_limit};
   QuadraticProgram<M> user_;
   std::shared_ptr<const ScaledProgram<M>> program_;
+  bool tries_again_;  // with another program that has the same solutions
   Solution<M> solution_;
   Residuals residuals_;
   std::optional<Rejected> rejected_;
+  std::optional<Point> small_contradiction_;  // that only an x within the tolerance could refute
+  Vector nearest_;  // to all rows and bounds, where phase 1 found no proof that they contradict each other
 };
 
 }  // namespace

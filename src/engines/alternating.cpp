@@ -41,7 +41,7 @@ AlternatingEngine<M>::AlternatingEngine(const QuadraticProgram<M>& qp, const Set
       settings_(settings),
       system_(qp.P, qp.A, qp.G),
       residuals_of_(qp),
-      certificates_(qp),
+      certificates_(qp, settings.tolerance),
       box_weight_(weights_of_bounds(qp.lb, qp.ub)),
       v_(initial),
       step_(initial),

@@ -52,7 +52,7 @@ InteriorPoint<M>::InteriorPoint(const QuadraticProgram<M>& qp, const Settings& s
     : qp_(qp),
       settings_(settings),
       newton_(qp, std::move(system)),
-      certificates_(qp),
+      certificates_(qp, settings.tolerance),
       s_(Vector::Ones(newton_.c().size())),
       w_(s_),
       t_(qp.n()),
@@ -294,8 +294,8 @@ bool InteriorPoint<M>::certified(Outcome& outcome) {
     return true;
   }
   for (const Vector* ray : {&v_.x, &d_.x}) {
-    if (!certificates_.proves_dual_infeasible(qp_, *ray)) continue;
     proof_.x = *ray;
+    if (!certificates_.proves_dual_infeasible(qp_, proof_.x)) continue;
     outcome = Outcome::DualInfeasible;
     return true;
   }
