@@ -11,10 +11,15 @@ struct CarefulPoints {
   int iterations = 0;
 };
 
+/// What the engine's objective is of order one in. The finish needs a P that is; where q is 1e6 times as
+/// large, the engine does not: its first mu and its proximal terms would be as much too small.
+enum class CostUnit { Curvature, Objective };
+
 /// For programs on which the usual way gave up: sparse whatever the data, because the quasi-definite matrix
 /// does not square the condition as (K1) does; scaled from unit rows (S3); and the interior point goes on to
-/// the end before the finish. The caller has to check what it gets.
+/// the end before the finish. The caller has to check what it gets. No points where another unit makes no
+/// difference.
 [[nodiscard]] CarefulPoints solve_carefully(const QuadraticProgram<SparseMatrix>& qp,
-                                            const Settings& settings);
+                                            const Settings& settings, CostUnit unit = CostUnit::Curvature);
 
 }  // namespace altdiff::detail

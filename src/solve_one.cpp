@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <concepts>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "derivatives/finish.hpp"
 #include "derivatives/least_norm.hpp"
 #include "derivatives/on_set.hpp"
+#include "engines/active_set/proximal.hpp"
 #include "engines/alternating.hpp"
 #include "engines/infeasibility.hpp"
 #include "engines/interior_point.hpp"
@@ -22,6 +24,7 @@
 #include "problem/deadline.hpp"
 #include "problem/far_limits.hpp"
 #include "problem/residuals.hpp"
+#include "problem/rows.hpp"
 #include "problem/sparse_program.hpp"
 #include "solve_carefully.hpp"
 
@@ -35,7 +38,8 @@ constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite c
 constexpr double no_curvature = 1e-8;  // below minus this P curves downwards
 constexpr double early_tolerance = 1e-8;  // of a finish before the interior point is done
 constexpr double clearly_better = 0.1;
-constexpr int most_moves = 20;  // of the origin, to limits that are far away
+constexpr Index small_enough = 300;  // rows and columns, for a dense look at a sparse program
+constexpr int most_moves = 20;       // of the origin, to limits that are far away
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
@@ -150,14 +154,19 @@ class Solver {
     if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
     if (!limited_by_user() && settled_near_by()) return solution_;
     if (infeasibility_proved() || unboundedness_proved()) return solution_;
-    if (!limited_by_user() && (solved_carefully(true) || solved_within_tolerance())) return solution_;
+    if (!limited_by_user() && solved_otherwise()) return solution_;
     if (small_contradiction_) {
       certify_infeasible(*small_contradiction_);
       return solution_;
     }
-    return keep_best(
-        point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations : Status::NumericalError,
-        used);
+    if (outcome == InteriorOutcome::MaxIterations) return keep_best(point, Status::MaxIterations, used);
+    // Rounding to single precision is forgiven only where a minimum was found in spite of it.
+    if (tries_again_ && curves_downwards(user_.P)) return without_point(Status::NonConvex);
+    return keep_best(point, Status::NumericalError, used);
+  }
+
+  bool solved_otherwise() {
+    return solved_carefully(true) || solved_within_tolerance() || solved_by_active_set();
   }
 
   /// Nothing was precise enough: the engine's point, or that of a finish, whichever is closer.
@@ -171,6 +180,37 @@ class Solver {
     solution_.linearisation = closer.finished.linearisation;
     describe(closer.finished.point);
     return solution_;
+  }
+
+  /// Dense programs have been there before.
+  bool solved_by_active_set() {
+    if (std::same_as<M, DenseMatrix> || user_.n() + user_.m() + user_.p() > small_enough) return false;
+    const DenseMatrix P(user_.P);
+    const DenseMatrix G_rows(user_.G.transpose());
+    const DenseMatrix A_rows(user_.A.transpose());
+    Instance instance{.matrices = {.n = user_.n(),
+                                   .m = user_.m(),
+                                   .p = user_.p(),
+                                   .P = P.data(),
+                                   .G = G_rows.data(),
+                                   .A = A_rows.data()},
+                      .q = user_.q.data(),
+                      .b = user_.b.data(),
+                      .h = user_.h.data(),
+                      .lb = user_.lb.data(),
+                      .ub = user_.ub.data()};
+    std::vector<Index> bounded;
+    for (Index j = 0; j < user_.n(); ++j)
+      if (!never_binds(user_.lb[j]) || !never_binds(user_.ub[j])) bounded.push_back(j);
+    const Proximal found = solve_proximal(instance, bounded);
+    if (!found.found()) return false;
+    const Point point = program_->from_user(found.as_point());
+    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+    if (settings_.finish && try_finish(point, system)) return true;
+    accept_user(found.as_point());
+    if (!residuals_.below(settings_.tolerance)) return false;
+    (void)keep_point(point, Status::Solved, system);
+    return true;
   }
 
   /// Without the limits that are far away; the origin follows x to those that stop it.
@@ -271,7 +311,12 @@ class Solver {
 
   /// The point of another way, judged like any other; its derivatives are taken in the scaling that found it.
   bool solved_carefully(bool unfinished_too) {
-    const CarefulPoints found = solve_carefully(sparse_program(user_), for_the_time_left());
+    return solved_carefully(unfinished_too, CostUnit::Curvature) ||
+           solved_carefully(unfinished_too, CostUnit::Objective);
+  }
+
+  bool solved_carefully(bool unfinished_too, CostUnit unit) {
+    const CarefulPoints found = solve_carefully(sparse_program(user_), for_the_time_left(), unit);
     solution_.iterations += found.iterations;
     const auto usual =
         std::exchange(program_, std::make_shared<ScaledProgram<M>>(user_, ScalingStart::UnitRows));

@@ -18,6 +18,7 @@ constexpr double rounding = 8 * std::numeric_limits<double>::epsilon();  // of a
 constexpr double rounded_to_single = 1e-6;  // a curvature below minus this is no rounding to single precision
 constexpr double rounded_to_digits = 3e-5;  // and this none to five digits
 const double nearly_denormal = std::ldexp(1.0, -830);  // products with numbers below may lose digits
+constexpr double no_part = 1e-30;                      // of the largest multiplier: such a row is not needed
 constexpr int away_from_denormal = 200;                // as a power of two
 
 /// The bound that a multiplier presses against; infinite if there is none.
@@ -54,6 +55,11 @@ bool CertificateCheck<M>::normalise(const QuadraticProgram<M>& qp, Point& v) con
     if (!std::isfinite(qp.h[i])) v.z[i] = 0;
   const double largest = std::max(norm(v.y), norm(v.z));
   if (!(largest > 0) || !std::isfinite(largest)) return false;
+  const auto drop = [&](double lambda, double limit) {
+    return std::abs(lambda) < no_part * largest && std::abs(limit) < 1 / no_part ? 0.0 : lambda;
+  };
+  v.y = v.y.binaryExpr(qp.b, drop).eval();
+  v.z = v.z.binaryExpr(qp.h, drop).eval();
   double factor = unit_factor(largest);
   const double pull = factor * std::max(norm(v.y.cwiseProduct(norms_A_)), norm(v.z.cwiseProduct(norms_G_)));
   if (pull < nearly_denormal) factor = std::ldexp(factor, away_from_denormal);
@@ -171,25 +177,44 @@ bool CertificateCheck<M>::proves_dual_infeasible(const QuadraticProgram<M>& qp, 
   return proved;  // (C2)
 }
 
+/// P with a diagonal of ones; a zero of the diagonal is scaled by the largest number.
 template <Matrix M>
-Curvature curvature_of(const M& P) {
-  const Index n = P.rows();
-  const Vector diagonal = P.diagonal();
+M with_unit_diagonal(const M& P) {
   const double largest = largest_number(P);
-  if (largest == 0) return Curvature::Positive;
-  if ((diagonal.array() < -rounded_to_single * largest).any()) return Curvature::Negative;
-  const Vector scale = diagonal.unaryExpr([&](double d) { return 1 / std::sqrt(d > 0 ? d : largest); });
-  const M unit = scale.asDiagonal() * P * scale.asDiagonal();
-  const M none(0, n);
-  AugmentedSystem<M> system(unit, none, none);
-  const auto at_least = [&](double sigma) {
-    return system.factorise(unit, none, none,
-                            {.sigma = sigma, .A = Vector(0), .G = Vector(0), .box = Vector::Zero(n)});
-  };  // (C3)
-  if (at_least(rounded_to_single)) return Curvature::Positive;
-  return at_least(rounded_to_digits) ? Curvature::Doubtful : Curvature::Negative;
+  const Vector scale = P.diagonal().unaryExpr([&](double d) { return 1 / std::sqrt(d > 0 ? d : largest); });
+  return scale.asDiagonal() * P * scale.asDiagonal();
 }
 
+template <Matrix M>
+bool definite(const M& P, double sigma, AugmentedSystem<M>& system) {
+  const M none(0, P.rows());
+  return system.factorise(P, none, none,
+                          {.sigma = sigma, .A = Vector(0), .G = Vector(0), .box = Vector::Zero(P.rows())});
+}
+
+template <Matrix M>
+Curvature curvature_of(const M& P) {
+  const double largest = largest_number(P);
+  if (largest == 0) return Curvature::Positive;
+  if ((P.diagonal().array() < -rounded_to_single * largest).any()) return Curvature::Negative;
+  const M unit = with_unit_diagonal(P);
+  const M none(0, P.rows());
+  AugmentedSystem<M> system(unit, none, none);
+  if (definite(unit, rounded_to_single, system)) return Curvature::Positive;
+  return definite(unit, rounded_to_digits, system) ? Curvature::Doubtful : Curvature::Negative;
+}  // (C3)
+
+template <Matrix M>
+bool curves_downwards(const M& P) {
+  if (largest_number(P) == 0) return false;
+  const M unit = with_unit_diagonal(P);
+  const M none(0, P.rows());
+  AugmentedSystem<M> system(unit, none, none);
+  return !definite(unit, 8 * rounding * static_cast<double>(P.rows()), system);
+}
+
+template bool curves_downwards(const DenseMatrix&);
+template bool curves_downwards(const SparseMatrix&);
 template class CertificateCheck<DenseMatrix>;
 template class CertificateCheck<SparseMatrix>;
 template Curvature curvature_of(const DenseMatrix&);

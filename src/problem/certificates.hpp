@@ -69,6 +69,12 @@ enum class Curvature {
 template <Matrix M>
 [[nodiscard]] Curvature curvature_of(const M& P);
 
+/// Whether it has one that rounding to double precision does not explain.
+template <Matrix M>
+[[nodiscard]] bool curves_downwards(const M& P);
+
+extern template bool curves_downwards(const DenseMatrix&);
+extern template bool curves_downwards(const SparseMatrix&);
 extern template class CertificateCheck<DenseMatrix>;
 extern template class CertificateCheck<SparseMatrix>;
 extern template Curvature curvature_of(const DenseMatrix&);
