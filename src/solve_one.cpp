@@ -134,15 +134,17 @@ class Solver {
         return solution_;
       outcome = engine.run(target);
     }
-    const Point point = engine.point();
-    AugmentedSystem<M>& used = engine.system();
     solution_.iterations = engine.iterations();
+    if (outcome == InteriorOutcome::DualInfeasible) {
+      if (falls_for_ever(engine.proof())) return solution_;
+      engine.ignore_rays();
+      outcome = engine.run(target);
+      solution_.iterations = engine.iterations();
+    }
     if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(program_->to_user(engine.proof())))
       return solution_;
-    if (outcome == InteriorOutcome::DualInfeasible && proves_dual(program_->to_user(engine.proof()))) {
-      (void)infeasibility_proved();  // where both can be proved, this is said, whatever was met first
-      return solution_;
-    }
+    const Point point = engine.point();
+    AugmentedSystem<M>& used = engine.system();
     if (settings_.finish && try_finish(point, used)) return solution_;
     accept(point);
     if (residuals_.below(settings_.tolerance)) {
@@ -152,21 +154,30 @@ class Solver {
       return keep_point(point, Status::Solved, used);
     }
     if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
-    if (!limited_by_user() && settled_near_by()) return solution_;
-    if (infeasibility_proved() || unboundedness_proved()) return solution_;
-    if (!limited_by_user() && solved_otherwise()) return solution_;
-    if (small_contradiction_) {
-      certify_infeasible(*small_contradiction_);
-      return solution_;
-    }
+    if (settled_otherwise()) return solution_;
     if (outcome == InteriorOutcome::MaxIterations) return keep_best(point, Status::MaxIterations, used);
     // Rounding to single precision is forgiven only where a minimum was found in spite of it.
     if (tries_again_ && curves_downwards(user_.P)) return without_point(Status::NonConvex);
     return keep_best(point, Status::NumericalError, used);
   }
 
-  bool solved_otherwise() {
-    return solved_carefully(true) || solved_within_tolerance() || solved_by_active_set();
+  /// An engine's ray, made exact if need be. Where it can be proved too that there is no feasible x, that is
+  /// said, whatever was met first.
+  bool falls_for_ever(const Point& ray) {
+    if (!proves_dual(program_->to_user(ray)) && !unboundedness_proved()) return false;
+    (void)infeasibility_proved();
+    return true;
+  }
+
+  /// What is tried where the engine neither solved the program nor met a proof on its way.
+  bool settled_otherwise() {
+    const bool again = !limited_by_user();
+    if (again && settled_near_by()) return true;
+    if (infeasibility_proved() || unboundedness_proved()) return true;
+    if (again && (solved_carefully(true) || solved_within_tolerance() || solved_by_active_set())) return true;
+    if (!small_contradiction_) return false;
+    certify_infeasible(*small_contradiction_);
+    return true;
   }
 
   /// Nothing was precise enough: the engine's point, or that of a finish, whichever is closer.
@@ -436,7 +447,7 @@ class Solver {
 
   bool certified(const Engine& engine, Outcome outcome) {
     if (outcome == Outcome::PrimalInfeasible) return proves_primal(program_->to_user(engine.drift()));
-    return outcome == Outcome::DualInfeasible && proves_dual(program_->to_user(engine.drift()));
+    return outcome == Outcome::DualInfeasible && falls_for_ever(engine.drift());
   }
 
   /// A certificate counts only if it holds for the user's data.

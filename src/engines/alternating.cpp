@@ -83,7 +83,8 @@ auto AlternatingEngine<M>::advance(double target) -> Outcome {
     if (std::max(residuals.primal, residuals.dual) <= target) return Outcome::Reached;
     note_drift();
     if (certificates_.proves_primal_infeasible(qp_, drift_)) return Outcome::PrimalInfeasible;
-    if (certificates_.proves_dual_infeasible(qp_, drift_.x)) return Outcome::DualInfeasible;
+    if (certificates_.proves_dual_infeasible(qp_, drift_.x, certificates_.nearly_flat))
+      return Outcome::DualInfeasible;
     if (settings_.poll) settings_.poll();
     if (deadline_.passed()) return Outcome::TimeLimit;
     if (rounds_ >= next_adaptation_ && !adapt_penalty(residuals)) return Outcome::NumericalError;

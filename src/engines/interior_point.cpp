@@ -293,9 +293,10 @@ bool InteriorPoint<M>::certified(Outcome& outcome) {
     outcome = Outcome::PrimalInfeasible;
     return true;
   }
+  if (ignores_rays_) return false;
   for (const Vector* ray : {&v_.x, &d_.x}) {
     proof_.x = *ray;
-    if (!certificates_.proves_dual_infeasible(qp_, proof_.x)) continue;
+    if (!certificates_.proves_dual_infeasible(qp_, proof_.x, certificates_.nearly_flat)) continue;
     outcome = Outcome::DualInfeasible;
     return true;
   }

@@ -135,7 +135,7 @@ auto CertificateCheck<M>::descent_along(const QuadraticProgram<M>& qp, const Vec
   return {.at_all = descent > real_descent * terms, .clear = descent > real_descent * largest};
 }
 
-/// No row moves by more than the errors of d, the sizes of rows being those of `size_of`.
+/// No row moves by more than the errors of d, relative to the sizes of rows and its length.
 template <Matrix M>
 bool CertificateCheck<M>::level(const QuadraticProgram<M>& qp, const Vector& sizes_P, const Vector& sizes_A,
                                 const Vector& sizes_G, double length) const {
@@ -158,7 +158,7 @@ bool CertificateCheck<M>::stays_within_bounds(const QuadraticProgram<M>& qp, con
 }
 
 template <Matrix M>
-bool CertificateCheck<M>::proves_dual_infeasible(const QuadraticProgram<M>& qp, Vector& d) {
+bool CertificateCheck<M>::proves_dual_infeasible(const QuadraticProgram<M>& qp, Vector& d, double flat) {
   const double largest = norm(d);
   if (!(largest > 0) || !std::isfinite(largest)) return false;
   const Descent descent = descent_along(qp, d);
@@ -168,8 +168,9 @@ bool CertificateCheck<M>::proves_dual_infeasible(const QuadraticProgram<M>& qp, 
   Pd_.noalias() = qp.P * d;
   Ad_.noalias() = qp.A * d;
   Gd_.noalias() = qp.G * d;
-  const bool nearly =
-      stays_within_bounds(qp, d, relative_error * length) && level(qp, norms_P_, norms_A_, norms_G_, length);
+  const bool nearly = (Pd_.array().abs() <= flat * length * norms_P_.array()).all() &&
+                      stays_within_bounds(qp, d, relative_error * length) &&
+                      level(qp, norms_P_, norms_A_, norms_G_, length);
   const bool proved = nearly && (descent.clear || (stays_within_bounds(qp, d, 0) &&
                                                    level(qp, absolute_terms(qp.P, d), absolute_terms(qp.A, d),
                                                          absolute_terms(qp.G, d), 1)));

@@ -25,7 +25,9 @@ class CertificateCheck {
   [[nodiscard]] Contradiction contradiction(const QuadraticProgram<M>& qp, Point& v);
 
   /// True if d is a ray along which the objective falls without bound (C2); its length becomes about one.
-  [[nodiscard]] bool proves_dual_infeasible(const QuadraticProgram<M>& qp, Vector& d);
+  /// `flat` is what P d may be, relative to P and d: an engine on its way is content with `nearly_flat`.
+  [[nodiscard]] bool proves_dual_infeasible(const QuadraticProgram<M>& qp, Vector& d, double flat = 1e-12);
+  static constexpr double nearly_flat = 1e-9;
 
  private:
   /// What rows and bounds add up to: 0 x <= -claim.
