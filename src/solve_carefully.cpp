@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "derivatives/finish.hpp"
+#include "engines/active_set/proximal.hpp"
 #include "engines/interior_point.hpp"
 #include "linalg/norms.hpp"
+#include "problem/rows.hpp"
 #include "problem/scaling.hpp"
 
 namespace altdiff::detail {
@@ -13,7 +15,8 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double target = 1e-12;
-constexpr double large_q = 100;  // beside a P of order one
+constexpr Index small_enough = 300;  // rows and columns, for a dense look at a sparse program
+constexpr double large_q = 100;      // beside a P of order one
 
 /// The factor of the engine's objective: one over the largest number of q.
 double cost_factor(const QuadraticProgram<SparseMatrix>& qp, CostUnit unit) {
@@ -47,6 +50,27 @@ CarefulPoints solve_carefully(const QuadraticProgram<SparseMatrix>& qp, const Se
     found.points.insert(found.points.begin(), program->to_user(finished->point));
   std::erase_if(found.points, [](const Point& v) { return !v.x.allFinite(); });
   return found;
+}
+
+std::optional<Point> look_densely(const QuadraticProgram<SparseMatrix>& qp) {
+  if (qp.n() + qp.m() + qp.p() > small_enough) return {};
+  const DenseMatrix P(qp.P);
+  const DenseMatrix G_rows(qp.G.transpose());
+  const DenseMatrix A_rows(qp.A.transpose());
+  const MatricesView matrices{
+      .n = qp.n(), .m = qp.m(), .p = qp.p(), .P = P.data(), .G = G_rows.data(), .A = A_rows.data()};
+  std::vector<Index> bounded;
+  for (Index j = 0; j < qp.n(); ++j)
+    if (!never_binds(qp.lb[j]) || !never_binds(qp.ub[j])) bounded.push_back(j);
+  const Proximal found = solve_proximal({.matrices = matrices,
+                                         .q = qp.q.data(),
+                                         .b = qp.b.data(),
+                                         .h = qp.h.data(),
+                                         .lb = qp.lb.data(),
+                                         .ub = qp.ub.data()},
+                                        bounded);
+  if (!found.found()) return {};
+  return found.as_point();
 }
 
 }  // namespace altdiff::detail

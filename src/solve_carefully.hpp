@@ -2,6 +2,7 @@
 
 #include <altdiff/problem.hpp>
 #include <altdiff/settings.hpp>
+#include <optional>
 #include <vector>
 
 namespace altdiff::detail {
@@ -21,5 +22,9 @@ enum class CostUnit { Curvature, Objective };
 /// difference.
 [[nodiscard]] CarefulPoints solve_carefully(const QuadraticProgram<SparseMatrix>& qp,
                                             const Settings& settings, CostUnit unit = CostUnit::Curvature);
+
+/// The point of the proximal active set (AS7) for a sparse program that is small enough to be looked at as a
+/// dense one: it tells rows apart that an interior point cannot. The caller has to check it.
+[[nodiscard]] std::optional<Point> look_densely(const QuadraticProgram<SparseMatrix>& qp);
 
 }  // namespace altdiff::detail

@@ -14,7 +14,6 @@
 #include "derivatives/finish.hpp"
 #include "derivatives/least_norm.hpp"
 #include "derivatives/on_set.hpp"
-#include "engines/active_set/proximal.hpp"
 #include "engines/alternating.hpp"
 #include "engines/infeasibility.hpp"
 #include "engines/interior_point.hpp"
@@ -22,11 +21,10 @@
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
 #include "problem/deadline.hpp"
-#include "problem/far_limits.hpp"
 #include "problem/residuals.hpp"
-#include "problem/rows.hpp"
 #include "problem/sparse_program.hpp"
 #include "solve_carefully.hpp"
+#include "solve_near_by.hpp"
 
 namespace altdiff::detail {
 
@@ -38,8 +36,6 @@ constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite c
 constexpr double no_curvature = 1e-8;  // below minus this P curves downwards
 constexpr double early_tolerance = 1e-8;  // of a finish before the interior point is done
 constexpr double clearly_better = 0.1;
-constexpr Index small_enough = 300;  // rows and columns, for a dense look at a sparse program
-constexpr int most_moves = 20;       // of the origin, to limits that are far away
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
@@ -195,62 +191,40 @@ class Solver {
 
   /// Dense programs have been there before.
   bool solved_by_active_set() {
-    if (std::same_as<M, DenseMatrix> || user_.n() + user_.m() + user_.p() > small_enough) return false;
-    const DenseMatrix P(user_.P);
-    const DenseMatrix G_rows(user_.G.transpose());
-    const DenseMatrix A_rows(user_.A.transpose());
-    Instance instance{.matrices = {.n = user_.n(),
-                                   .m = user_.m(),
-                                   .p = user_.p(),
-                                   .P = P.data(),
-                                   .G = G_rows.data(),
-                                   .A = A_rows.data()},
-                      .q = user_.q.data(),
-                      .b = user_.b.data(),
-                      .h = user_.h.data(),
-                      .lb = user_.lb.data(),
-                      .ub = user_.ub.data()};
-    std::vector<Index> bounded;
-    for (Index j = 0; j < user_.n(); ++j)
-      if (!never_binds(user_.lb[j]) || !never_binds(user_.ub[j])) bounded.push_back(j);
-    const Proximal found = solve_proximal(instance, bounded);
-    if (!found.found()) return false;
-    const Point point = program_->from_user(found.as_point());
-    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
-    if (settings_.finish && try_finish(point, system)) return true;
-    accept_user(found.as_point());
-    if (!residuals_.below(settings_.tolerance)) return false;
-    (void)keep_point(point, Status::Solved, system);
-    return true;
+    if constexpr (std::same_as<M, SparseMatrix>) {
+      const auto found = look_densely(user_);
+      if (!found) return false;
+      const Point point = program_->from_user(*found);
+      AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+      if (settings_.finish && try_finish(point, system)) return true;
+      accept_user(*found);
+      if (!residuals_.below(settings_.tolerance)) return false;
+      (void)keep_point(point, Status::Solved, system);
+      return true;
+    }
+    return false;
   }
 
   /// Without the limits that are far away; the origin follows x to those that stop it.
   bool settled_near_by() {
     if (!tries_again_) return false;
-    const auto user = sparse_program(user_);
-    NearbyProgram nearby(user);
-    if (!nearby.leaves_out()) return false;
-    for (int move = 0; move < most_moves; ++move) {
-      const Settings settings = quiet_settings();
-      if (settings.time_limit <= 0) return false;
-      auto found = Solver<SparseMatrix>(nearby.program(), settings, false).run({});
-      solution_.iterations += found.iterations;
-      if (found.status == Status::PrimalInfeasible) return proves_primal(found);
-      const bool ray = found.status == Status::DualInfeasible;
-      if (ray && proves_dual(found)) {
-        (void)infeasibility_proved();
-        return true;
-      }
-      if (!ray && found.status != Status::Solved) return false;
-      const double room = nearby.room(found.x, ray ? infinity : 1.0);
-      if (!ray && room == 1) {
-        found.x = nearby.from_origin(found.x);
-        return take_over(std::move(found));
-      }
-      if (!std::isfinite(room)) return false;
-      nearby.move_origin(room * found.x);
-    }
-    return false;
+    auto found = solve_near_by(
+        sparse_program(user_), [this](const auto& qp) { return solve_once(qp); },
+        [this](const Point& ray) { return proves_dual(ray); });
+    if (!found) return false;
+    if (found->status == Status::PrimalInfeasible) return proves_primal(*found);
+    if (found->status == Status::Solved) return take_over(std::move(*found));
+    (void)infeasibility_proved();
+    return true;
+  }
+
+  /// Another program that has the same solutions, without further tries.
+  Solution<SparseMatrix> solve_once(const QuadraticProgram<SparseMatrix>& qp) {
+    Settings settings = for_the_time_left();
+    settings.log = {};
+    auto found = Solver<SparseMatrix>(qp, settings, false).run({});
+    solution_.iterations += found.iterations;
+    return found;
   }
 
   /// The solution of a program with the same matrices, multipliers and active rows, if it is one of this
@@ -267,12 +241,6 @@ class Solver {
     solution_.degenerate = found.degenerate;
     if (!solution_.unique) choose_least_norm();
     return true;
-  }
-
-  [[nodiscard]] Settings quiet_settings() const {
-    Settings settings = for_the_time_left();
-    settings.log = {};
-    return settings;
   }
 
   // A search for proofs of their own, where the engine neither solved nor found one on its way.
@@ -295,8 +263,7 @@ class Solver {
     consistent.lb = consistent.lb.cwiseMin(nearest_);
     consistent.ub = consistent.ub.cwiseMax(nearest_);
     if (consistent.b == user_.b && consistent.h == user_.h) return false;
-    auto found = Solver<SparseMatrix>(consistent, quiet_settings(), false).run({});
-    solution_.iterations += found.iterations;
+    auto found = solve_once(consistent);
     return found.status == Status::Solved && take_over(std::move(found));
   }
 

@@ -32,7 +32,7 @@ def test_a_linear_objective_is_stopped_by_bounds_however_far(kind: Any, far: flo
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [1e8, 1e12, 1e20])
 def test_a_limit_that_never_binds_changes_nothing_however_large(kind: Any, limit: float) -> None:
-    rows = {"A": [[-3.0, 1.0]], "b": [3.0], "lb": [-INF, 0.0]}
+    rows: dict[str, Any] = {"A": [[-3.0, 1.0]], "b": [3.0], "lb": [-INF, 0.0]}
     near = solve(kind, P=np.zeros((2, 2)), q=[9.0, -3.0], **rows)
     solution = solve(kind, P=np.zeros((2, 2)), q=[9.0, -3.0], G=[[-3.0, -2.0]], h=[limit], **rows)
     assert near.status is solution.status is Status.SOLVED
@@ -49,7 +49,7 @@ def test_x_may_lie_far_out_where_p_is_flat(kind: Any) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_is_not_met_because_another_number_is_large(kind: Any) -> None:
     # 0 x <= -3 has no solution; |x| of 1e10 would make 3 a small violation.
-    far = {"lb": [-2e10, -3e10], "ub": [1.0, 4e11]}
+    far: dict[str, Any] = {"lb": [-2e10, -3e10], "ub": [1.0, 4e11]}
     solution = solve(kind, P=[[4.0, -2.0], [-2.0, 1.0]], q=[-4.0, -4.0], G=np.zeros((1, 2)), h=[-3.0], **far)
     assert solution.status is Status.PRIMAL_INFEASIBLE
 
@@ -88,8 +88,9 @@ def test_a_small_multiple_of_the_identity_bounds_an_objective(kind: Any, size: f
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_rounding_leaves_of_a_ray_is_no_descent(kind: Any) -> None:
     # x_0 may fall for ever, at no gain; q acts only on what the equalities fix.
-    data = {
-        "P": np.zeros((5, 5)), "q": [0.0, -3.0, 0.0, -5.0, 0.0], "G": [[2.0, 0.0, 0.0, 2.0, 0.0]], "h": [1e18],
+    data: dict[str, Any] = {
+        "P": np.zeros((5, 5)), "q": [0.0, -3.0, 0.0, -5.0, 0.0],
+        "G": [[2.0, 0.0, 0.0, 2.0, 0.0]], "h": [1e18],
         "A": [[0, 0, 0, -1.0, 0], [0, 0, 0, 0, -1.0], [0, -1.0, 0, -1.0, 0]], "b": [4.0, -1.0, 8.0],
         "lb": [-INF, -5.0, -1.0, -6.0, -INF], "ub": [2.0, INF, 0.0, INF, INF],
     }  # fmt: skip
@@ -98,14 +99,19 @@ def test_what_rounding_leaves_of_a_ray_is_no_descent(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_infeasible_program_is_called_so_even_if_its_objective_falls_along_a_ray(kind: Any) -> None:
-    data = {"P": np.zeros((2, 2)), "q": [0.0, -1.0], "G": [[1.0, 0.0], [-1.0, 0.0]], "h": [-1.0, -1.0]}
+    data: dict[str, Any] = {
+        "P": np.zeros((2, 2)),
+        "q": [0.0, -1.0],
+        "G": [[1.0, 0.0], [-1.0, 0.0]],
+        "h": [-1.0, -1.0],
+    }
     assert solve(kind, **data).status is Status.PRIMAL_INFEASIBLE
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_denormal_numbers_do_not_end_the_process(kind: Any) -> None:
     G = [[-1.0, 0.0], [-2.999999995e-315, 1.999999997e-315]]
-    rows = {"G": G, "h": [0.0, 0.0], "A": [[-3e-306, -1.0]], "b": [-3.0], "ub": [INF, 0.0]}
+    rows: dict[str, Any] = {"G": G, "h": [0.0, 0.0], "A": [[-3e-306, -1.0]], "b": [-3.0], "ub": [INF, 0.0]}
     solution = solve(kind, P=np.diag([0.0, 4e-304]), q=[3.7e-304, 1e-305], **rows)
     assert solution.status is Status.PRIMAL_INFEASIBLE
     unbounded = solve(kind, P=np.zeros((2, 2)), q=[-5e-305, 4e-305], lb=[-INF, 0.0])

@@ -85,7 +85,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("kind", "status"), KINDS, ids=lambda value: getattr(value, "__name__", ""))
 @pytest.mark.parametrize("matrices", [dict, in_csc], ids=["dense", "sparse"])
-def test_the_status_of_a_program_does_not_depend_on_its_units(kind: Any, status: Status, matrices: Any) -> None:
+def test_a_status_does_not_depend_on_units(kind: Any, status: Status, matrices: Any) -> None:
     wrong = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -100,9 +100,6 @@ def test_the_status_of_a_program_does_not_depend_on_its_units(kind: Any, status:
 
 def test_a_row_of_1e_9_is_met_by_everything_within_one() -> None:
     # (R1) has a floor of one: what this row is violated by is 1e-9, below the tolerance.
-    row = {"G": np.array([[1e-9]]), "h": np.array([-1e-9])}
-    solution = altdiff.solve_qp(np.eye(1), np.zeros(1), **row)
-    assert solution.status is Status.SOLVED
-    assert altdiff.solve_qp(np.eye(1), np.zeros(1), **row, lb=np.zeros(1)).status in (
-        Status.SOLVED, Status.PRIMAL_INFEASIBLE
-    )  # fmt: skip
+    row: Data = {"G": np.array([[1e-9]]), "h": np.array([-1e-9])}
+    assert altdiff.solve_qp(np.eye(1), np.zeros(1), **row).status is Status.SOLVED
+    assert altdiff.solve_qp(np.eye(1), np.zeros(1), **row, lb=np.zeros(1)).status is Status.SOLVED

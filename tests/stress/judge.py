@@ -98,7 +98,9 @@ def primal(s: Stack) -> tuple[Array, Array]:
     own = np.concatenate([np.maximum(abs(Ax), abs(r.b)), abs(Gx), abs(s.x), abs(s.x)], axis=-1)
     size = np.maximum(1, largest(Ax, r.b, Gx, s.x))[:, None]
     scale = np.minimum(size, np.maximum(np.maximum(FAR_OUT, own), size / FAR_OUT))
-    sums = np.concatenate([times(abs(r.A), abs(s.x)), times(abs(r.G), abs(s.x)), own[:, -2 * r.shape.n :]], axis=-1)
+    sums = np.concatenate(
+        [times(abs(r.A), abs(s.x)), times(abs(r.G), abs(s.x)), own[:, -2 * r.shape.n :]], axis=-1
+    )
     worst = np.asarray((violations - ROUNDING * sums) / scale)
     return np.maximum(worst.max(axis=-1), 0), np.zeros(len(worst))
 
@@ -177,7 +179,10 @@ def proves_unbounded(s: Stack) -> Array:
 
     def level(sizes: Callable[[Array], Array]) -> Array:
         rows = [
-            (value <= 1.01 * PROOF * sizes(getattr(r, name)) + ROUNDING * times(abs(getattr(r, name)), abs(d)))
+            (
+                value
+                <= 1.01 * PROOF * sizes(getattr(r, name)) + ROUNDING * times(abs(getattr(r, name)), abs(d))
+            )
             for name, value in moved.items()
         ]
         return np.asarray(np.concatenate(rows, axis=-1).all(axis=-1))
