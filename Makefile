@@ -27,10 +27,10 @@ CPP := $(shell find src python/src -name '*.cpp' 2>/dev/null)
 CPP_ALL := $(shell find include src python/src tests benchmarks examples -name '*.[ch]pp' 2>/dev/null)
 HEADERS := $(filter %.hpp,$(CPP_ALL))
 PYTHON_DIRS := $(wildcard python benchmarks docs examples experiments tests tools)
-MYPY_DIRS := $(wildcard python/altdiff benchmarks examples experiments tests/python tools)
+MYPY_DIRS := $(wildcard python/altdiff benchmarks examples experiments tests/python tests/stress tools)
 SHELL_FILES := .ci/run $(wildcard tools/*.sh tests/find_package/*.sh)
 
-.PHONY: help run experiments report test format lint docs bench bench-cpp bench-overhead soak leaks hostile tsan release clean setup package test-cpp-build test-cpp test-python
+.PHONY: help run experiments report test format lint docs bench bench-cpp bench-overhead soak leaks hostile stress stress-quick tsan release clean setup package test-cpp-build test-cpp test-python
 .PHONY: lint-format lint-python lint-types lint-shell lint-tree lint-tidy
 
 help: ## this list
@@ -80,6 +80,12 @@ bench-cpp: build/bench/build.ninja ## kernels and batches without Python (needs 
 
 hostile: $(PACKAGE) ## 10,000 hostile problems, judged by an independent check
 	@python -m benchmarks.hostile --workers $(JOBS) $(ARGS)
+
+stress: $(PACKAGE) ## the stress suite: 500,000 tiny programs and the rest; ARGS="tiny --count 10000": a part of it
+	@python -m tests.stress $(or $(ARGS),all --workers $(JOBS))
+
+stress-quick: $(PACKAGE) ## the seeded part of it that every change must pass, under two minutes
+	@python -m tests.stress quick --workers $(JOBS)
 
 tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 release: build/release/build.ninja ## the C++ tests, optimised; build/release can then be installed

@@ -14,7 +14,7 @@ namespace {
 using namespace detail;
 
 /// A dense program as a batch of one, with data of its own.
-class BatchOfOne final : public Linearisation<DenseMatrix> {
+class BatchOfOne final : public Linearisation {
  public:
   explicit BatchOfOne(const QuadraticProgram<DenseMatrix>& qp)
       : qp_(qp), G_rows_(qp.G.transpose()), A_rows_(qp.A.transpose()) {
@@ -43,9 +43,9 @@ class BatchOfOne final : public Linearisation<DenseMatrix> {
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override {
     return linearisation_->solve(program_, 0, right_side);
   }
-  [[nodiscard]] int rounds(const PointBlock& right_side) const override {
+  [[nodiscard]] int rounds() const override {
     const auto& other = linearisation_->instances[0].other;
-    return other == nullptr ? 0 : other->rounds(right_side);
+    return other == nullptr ? 0 : other->rounds();
   }
   [[nodiscard]] bool regular() const override {
     const auto& other = linearisation_->instances[0].other;
@@ -58,6 +58,13 @@ class BatchOfOne final : public Linearisation<DenseMatrix> {
   [[nodiscard]] ActiveSet active() const override {
     return {.z = linearisation_->active_rows(0, program_.m),
             .box = linearisation_->active_bounds(0, program_.n, program_.m)};
+  }
+  [[nodiscard]] const Point* turn() const override {
+    const auto& other = linearisation_->instances[0].other;
+    return other == nullptr ? nullptr : other->turn();
+  }
+  [[nodiscard]] DenseMatrix flat_part(const DenseMatrix& columns) const override {
+    return linearisation_->instances[0].other->flat_part(columns);
   }
 
  private:

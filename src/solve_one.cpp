@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "derivatives/finish.hpp"
+#include "derivatives/least_norm.hpp"
 #include "derivatives/on_set.hpp"
 #include "engines/alternating.hpp"
 #include "engines/infeasibility.hpp"
@@ -224,8 +225,8 @@ class Solver {
     return solution_;
   }
 
-  [[nodiscard]] std::shared_ptr<const Linearisation<M>> linearised(const Point& scaled_point,
-                                                                   AugmentedSystem<M>& system) const {
+  [[nodiscard]] std::shared_ptr<const Linearisation> linearised(const Point& scaled_point,
+                                                                AugmentedSystem<M>& system) const {
     const Overtime stopped;
     return linearise(program_, scaled_point, settings_.gradient_tolerance, system);
   }
@@ -268,13 +269,51 @@ class Solver {
     solution_.status = Status::Solved;
     solution_.linearisation = std::move(finished->linearisation);
     describe(finished->point);
+    if (!solution_.unique) choose_least_norm_in_time();
     return true;
+  }
+
+  /// What is solved stays so, whichever of its solutions there was time for.
+  void choose_least_norm_in_time() {
+    if (out_of_time()) return;
+    try {
+      choose_least_norm();
+    } catch (const OutOfTime&) {
+      return;
+    }
+  }
+
+  /// Where several x are as good, the least of them in the user's units (L1); else the one that was found.
+  /// By (K2) for dense data too: the directions that cost nothing are lost in the rounding of (K1).
+  void choose_least_norm() {
+    using Sparse = SparseMatrix;
+    const auto program =
+        std::make_shared<const ScaledProgram<Sparse>>(sparse_program(user_), ScalingStart::RowsOnly);
+    const auto new_system = [&] {
+      return AugmentedSystem<Sparse>(program->qp.P, program->qp.A, program->qp.G);
+    };
+    auto system = new_system();
+    auto found = finish(program, program->from_user(solution_), settings_.gradient_tolerance, system);
+    if (found && !found->linearisation->regular()) {
+      system = new_system();  // it was given away
+      found = least_norm(program, *found, settings_.gradient_tolerance, system);
+    }
+    if (!found) return;
+    const Solution<M> first = solution_;
+    accept_user(program->to_user(found->point));
+    if (!residuals_.below(settings_.tolerance)) {
+      solution_ = first;
+      return;
+    }
+    solution_.linearisation = std::move(found->linearisation);
+    describe(program->qp, found->point);
   }
 
   /// Without the finish, derivatives run on the factor of the engine's last round, as in the paper.
   Solution<M> keep_engine_point(Engine& engine, Status status) {
     solution_.status = status;
     if (engine.factorised() && status != Status::NumericalError && status != Status::TimeLimit) {
+      const Overtime solved;
       RoundLimits limits = truncated;
       limits.tolerance = settings_.gradient_tolerance;
       solution_.linearisation = std::make_shared<RoundsLinearisation<M>>(
@@ -313,8 +352,10 @@ class Solver {
     return true;
   }
 
-  void accept(const Point& scaled_point) {
-    static_cast<Point&>(solution_) = program_->to_user(scaled_point);
+  void accept(const Point& scaled_point) { accept_user(program_->to_user(scaled_point)); }
+
+  void accept_user(Point point) {
+    static_cast<Point&>(solution_) = std::move(point);
     residuals_ = ResidualCheck<M>(user_)(user_, solution_);
     solution_.primal_residual = residuals_.primal;
     solution_.dual_residual = residuals_.dual;
@@ -322,8 +363,11 @@ class Solver {
     solution_.objective = objective(user_, solution_.x);
   }
 
-  void describe(const Point& scaled_point) {
-    solution_.margin = margin(program_->qp, scaled_point);
+  void describe(const Point& scaled_point) { describe(program_->qp, scaled_point); }
+
+  template <Matrix Scaled>
+  void describe(const QuadraticProgram<Scaled>& scaled, const Point& scaled_point) {
+    solution_.margin = margin(scaled, scaled_point);
     solution_.unique = solution_.linearisation->regular();
     solution_.degenerate =
         solution_.margin < degenerate_margin || !solution_.unique || !solution_.linearisation->independent();

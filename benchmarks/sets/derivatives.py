@@ -63,16 +63,16 @@ def check(qp: QuadraticProgram, time_limit: float) -> Derivatives:
             _tolerance_error(qp, solution, x_bar, tolerance, time_limit) for tolerance in TOLERANCES
         )
     return Derivatives(
-        solution.status.name, solution.degenerate, solution.unique, rounds=rounds(qp, x_bar), **found
+        solution.status.name, solution.degenerate, solution.unique, rounds=rounds(qp), **found
     )
 
 
-def rounds(qp: QuadraticProgram, x_bar: Vector) -> int:
-    """Alternating rounds of the adjoint. Dense data are made sparse: in constraint space there are none."""
+def rounds(qp: QuadraticProgram) -> int:
+    """Alternating rounds of a derivative. Dense data are made sparse: in constraint space there are none."""
     fields = qp.fields()
     fields.update({name: sp.csc_array(fields[name]) for name in ("P", "G", "A") if fields[name] is not None})
     native = solve_sparse(make_problem(fields), native_settings({})).natives[()]
-    return 0 if native is None else native.adjoint_rounds(x_bar)
+    return 0 if native is None else native.derivative_rounds
 
 
 def _gradient(solution: Solution, x_bar: Vector) -> dict[str, Any]:

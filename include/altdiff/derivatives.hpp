@@ -21,11 +21,10 @@ template <Matrix M>
 [[nodiscard]] Point jvp(const QuadraticProgram<M>& qp, const Solution<M>& solution,
                         const QuadraticProgram<M>& dot);
 
-/// How many alternating rounds (A3) `vjp` needs for this cotangent, with the factor that the forward pass
-/// made; 0 where it is solved in constraint space, without rounds.
+/// How many alternating rounds (A3) a derivative takes, with the factor that the forward pass made; 0 where it
+/// is solved in constraint space, without rounds.
 template <Matrix M>
-[[nodiscard]] int adjoint_rounds(const QuadraticProgram<M>& qp, const Solution<M>& solution,
-                                 const Point& bar);
+[[nodiscard]] int derivative_rounds(const Solution<M>& solution);
 
 /// dx/d(field), one column per entry; field is one of q, h, b, lb, ub.
 template <Matrix M>
@@ -35,10 +34,8 @@ extern template QuadraticProgram<DenseMatrix> vjp(const QuadraticProgram<DenseMa
                                                   const Solution<DenseMatrix>&, const Point&);
 extern template QuadraticProgram<SparseMatrix> vjp(const QuadraticProgram<SparseMatrix>&,
                                                    const Solution<SparseMatrix>&, const Point&);
-extern template int adjoint_rounds(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
-                                   const Point&);
-extern template int adjoint_rounds(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&,
-                                   const Point&);
+extern template int derivative_rounds(const Solution<DenseMatrix>&);
+extern template int derivative_rounds(const Solution<SparseMatrix>&);
 extern template Point jvp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
                           const QuadraticProgram<DenseMatrix>&);
 extern template Point jvp(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&,

@@ -21,7 +21,6 @@ enum class Status {
 [[nodiscard]] std::string_view name(Status status);
 
 namespace detail {
-template <Matrix M>
 class Linearisation;
 }
 
@@ -42,7 +41,7 @@ struct Answer : Point {
 template <Matrix M>
 struct Solution : Answer {
   /// The factorised round at the solution, which every derivative reuses. Empty unless a point was found.
-  std::shared_ptr<const detail::Linearisation<M>> linearisation{};
+  std::shared_ptr<const detail::Linearisation> linearisation{};
 };
 
 }  // namespace altdiff

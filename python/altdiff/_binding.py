@@ -202,7 +202,10 @@ class NativeSolution(Protocol):
         self, P: Block, q: Block, G: Block, h: Block, A: Block, b: Block, lb: Block, ub: Block
     ) -> Point: ...
     def jacobian(self, field: str) -> Array: ...
-    def adjoint_rounds(self, x_bar: Array) -> int: ...
+    @property
+    def differentiable(self) -> bool: ...
+    @property
+    def derivative_rounds(self) -> int: ...
 
 
 class NativeResult(Protocol):
@@ -236,6 +239,7 @@ class NativeObjective(Protocol):
         stopping: str,
         max_iterations: int,
         trace: bool,
+        time_limit: float,
     ) -> NativeResult: ...
 
 
@@ -306,6 +310,7 @@ class NativeTermProblem(Protocol):
         stopping: str,
         max_iterations: int,
         trace: bool,
+        time_limit: float,
     ) -> NativeResult:
         """The Jacobian with respect to q (a linear term), b, h, lb or ub, or to a field of a term, (term,
         place among P, q, weight, map, offset); or the derivative along a tangent, whose P is absent."""

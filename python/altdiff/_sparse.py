@@ -86,7 +86,7 @@ class SparseBatch:
         return {
             index: native
             for index, native in self.natives.items()
-            if native is not None and int(native.status) in statuses
+            if native is not None and native.differentiable and int(native.status) in statuses
         }
 
     def vjp(

@@ -46,8 +46,14 @@ PointBlock jvp(const BatchProgram& program, const BatchSolution& solution, const
     add_tangent(instance_of(dot, i), solution.point, i, side, r);
   }
   linearisation.solve(program, 0, r, wanted, num_threads);
-  for (Index i = 0; i < program.size; ++i)
-    if (wanted[at(i)] == 0) set_column(r, i, missing.value);
+  for (Index i = 0; i < program.size; ++i) {
+    const auto& other = linearisation.instances[at(i)].other;
+    if (wanted[at(i)] == 0) {
+      set_column(r, i, missing.value);
+    } else if (other != nullptr && other->turn() != nullptr) {
+      r.x.col(i) += other->flat_part(turned_gradient(instance_of(dot, i).matrices, *other->turn()));  // (L4)
+    }
+  }
   return r;
 }
 

@@ -170,6 +170,24 @@ class WithEnvelope {
   ConstBlock block;
 };
 
+/// Adds left right' (and, for P, the symmetric part of it) to the array that instance i uses.
+void add_outer(const BatchField& field, Index i, const Vector& left, const Vector& right, double* target) {
+  if (target == nullptr || field.data == nullptr) return;
+  Eigen::Map<DenseMatrix>(target + field.of(i) * left.size() * right.size(), right.size(), left.size()) +=
+      right * left.transpose();
+}
+
+void add_turns(const BatchProgram& program, const AdjointBlock& block, const BatchGradient& gradient) {
+  const auto target = [&](Field field) { return gradient[static_cast<std::size_t>(field)]; };
+  for (const auto& [column, u, flat] : block.turns) {
+    const Index i = block.first + column;
+    add_outer(program[Field::P], i, 0.5 * flat, u->x, target(Field::P));
+    add_outer(program[Field::P], i, u->x, 0.5 * flat, target(Field::P));
+    add_outer(program[Field::G], i, u->z, flat, target(Field::G));
+    add_outer(program[Field::A], i, u->y, flat, target(Field::A));
+  }  // (L5)
+}
+
 }  // namespace
 
 void write_gradients(const BatchProgram& program, const AdjointBlock& block, const BatchGradient& gradient,
@@ -193,6 +211,7 @@ void write_gradients(const BatchProgram& program, const AdjointBlock& block, con
   matrix(Field::G, {.left = x, .right = r_z.block, .other_left = u, .other_right = z});         // (V4)
   matrix(Field::A, {.left = x, .right = v_y.block, .other_left = u, .other_right = y});         // (V6)
   matrices.run(threads_for(num_threads, x.cols() * program.n * (program.n + program.m + program.p)));
+  add_turns(program, block, gradient);
   const auto vector = [&](Field field, double sign, const ConstBlock& own) {
     if (target(field) != nullptr) add_vector(instances, program[field], sign, own, target(field));
   };

@@ -6,6 +6,13 @@
 
 namespace altdiff::detail {
 
+/// Where x is the least of many: what turns with the matrices (L5).
+struct Turn {
+  Index column;
+  const Point* u;  // of the linearisation
+  Vector flat;     // the flat part of the cotangent of x
+};
+
 /// What the gradients of all fields are made of, one column an instance: the solutions, and their adjoints
 /// (V1). Columns of instances that add nothing are zero in both.
 struct AdjointBlock {
@@ -14,6 +21,7 @@ struct AdjointBlock {
   BasicPoint<ConstBlock> adjoint;    // u, v, r, r_box
   const Vector& objective_bar;       // of each instance, empty: zero
   const DenseMatrix& active_bounds;  // +1 at ub, -1 at lb, 0 inside; empty: no bounds
+  const std::vector<Turn>& turns;
 };
 
 /// (V2) to (V8) and the envelope (V9), summed over the instances that use an array; matrices that many use

@@ -19,7 +19,7 @@ struct Linearised {
   int refinements =
       0;  // after a solve on the space, which is not quite that of the user's P, or ill conditioned
   std::shared_ptr<const OwnSpace> own{};  // where the space is not one of the batch's
-  std::shared_ptr<const Linearisation<DenseMatrix>> other{};
+  std::shared_ptr<const Linearisation> other{};
 
   /// By the active set of a column of an engine.
   static Linearised by_set(const ActiveSetEngine& engine, Index column, const ConstraintSpace& space,

@@ -110,6 +110,7 @@ BatchAdjoint::BatchAdjoint(const BatchProgram& program, const BatchSolution& sol
   Pullback pull = read_cotangents(program, solution, bar, missing, window);
   everyone = pull.everyone;
   adjoint = std::move(pull.bar);
+  find_turns(linearisation, pull.wanted);
   linearisation.solve(program, window.first, adjoint, pull.wanted, num_threads);  // (V1)
   if (!everyone) silenced = silenced_points(solution, missing, window);
   filled = std::move(pull.filled);
@@ -121,6 +122,15 @@ BatchAdjoint::BatchAdjoint(const BatchProgram& program, const BatchSolution& sol
     if (objective_bar.size() > 0) objective_bar[filled[f]] = 0;
   }
   if (with_bounds) bounds_ = active_bounds(program, linearisation, window, pull.wanted);
+}
+
+void BatchAdjoint::find_turns(const BatchLinearisation& linearisation,
+                              const std::vector<std::uint8_t>& wanted) {
+  for (Index c = 0; c < window_.count; ++c) {
+    const auto& other = linearisation.instances[at(window_.first + c)].other;
+    if (wanted[at(c)] == 0 || other == nullptr || other->turn() == nullptr) continue;
+    turns.push_back({.column = c, .u = other->turn(), .flat = other->flat_part(adjoint.x.col(c))});
+  }
 }
 
 AdjointBlock BatchAdjoint::block() const {
@@ -135,7 +145,8 @@ AdjointBlock BatchAdjoint::block() const {
                     .z_box = columns(all.z_box, silenced.z_box)},
           .adjoint = {.x = adjoint.x, .y = adjoint.y, .z = adjoint.z, .z_box = adjoint.z_box},
           .objective_bar = objective_bar,
-          .active_bounds = bounds_};
+          .active_bounds = bounds_,
+          .turns = turns};
 }
 
 void add_tangent(const Instance& dot, const PointBlock& point, Index i, const Vector& side, PointBlock& r) {
@@ -159,6 +170,17 @@ void add_tangent(const Instance& dot, const PointBlock& point, Index i, const Ve
   const Vector none = Vector::Zero(x.size());
   if (dot.lb != nullptr) r.z_box.col(i) -= (side.array() < 0).select(vectors.lb, none);
   if (dot.ub != nullptr) r.z_box.col(i) -= (side.array() > 0).select(vectors.ub, none);  // (T1)
+}
+
+Vector turned_gradient(const MatricesView& dot, const Point& turn) {
+  Vector g = Vector::Zero(turn.x.size());
+  if (dot.P != nullptr) {
+    g += 0.5 * (dot.P_rows() * turn.x);
+    g += 0.5 * (dot.P_rows().transpose() * turn.x);
+  }
+  if (dot.A != nullptr) g += dot.A_rows() * turn.y;
+  if (dot.G != nullptr) g += dot.G_rows() * turn.z;
+  return g;
 }
 
 }  // namespace altdiff::detail

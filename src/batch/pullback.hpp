@@ -34,8 +34,10 @@ class BatchAdjoint {
   std::vector<Index> filled{};   // instances whose gradient is missing,
   std::vector<double> filler{};  // and what stands for it; their point is one
   bool everyone = true;          // no instance is left out
+  std::vector<Turn> turns{};
 
  private:
+  void find_turns(const BatchLinearisation& linearisation, const std::vector<std::uint8_t>& wanted);
   const BatchSolution& solution_;
   Window window_{};
   DenseMatrix bounds_{};  // see AdjointBlock
@@ -43,5 +45,8 @@ class BatchAdjoint {
 
 /// The right-hand side (T1) of one instance, for a change of its fields.
 void add_tangent(const Instance& dot, const PointBlock& point, Index i, const Vector& side, PointBlock& r);
+
+/// What a change of the matrices does to the gradient at `turn` (L4).
+[[nodiscard]] Vector turned_gradient(const MatricesView& dot, const Point& turn);
 
 }  // namespace altdiff::detail

@@ -53,7 +53,7 @@ double margin(const QuadraticProgram<M>& qp, const Point& v) {
     smallest = std::min(smallest, std::max(qp.ub[j] - v.x[j], v.z_box[j]));
     smallest = std::min(smallest, std::max(v.x[j] - qp.lb[j], -v.z_box[j]));
   }
-  return smallest;  // (G1)
+  return smallest + 0.0;  // (G1); not -0
 }
 
 template ActiveSet active_rows(const QuadraticProgram<DenseMatrix>&, const Point&);

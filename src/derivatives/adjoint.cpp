@@ -41,10 +41,8 @@ SparseMatrix outer_sum(const SparseMatrix& like, const Vector& v, const Vector& 
 }  // namespace
 
 template <Matrix M>
-int adjoint_rounds(const QuadraticProgram<M>& qp, const Solution<M>& solution, const Point& bar) {
-  const Point cotangent = detail::filled(bar, qp.n(), qp.p(), qp.m(), "_bar");
-  return detail::linearisation_of(solution).rounds(
-      {.x = cotangent.x, .y = cotangent.y, .z = cotangent.z, .z_box = cotangent.z_box});
+int derivative_rounds(const Solution<M>& solution) {
+  return detail::linearisation_of(solution).rounds();
 }
 
 template <Matrix M>
@@ -59,7 +57,7 @@ QuadraticProgram<M> vjp(const QuadraticProgram<M>& qp, const Solution<M>& soluti
   const Vector r_box = t.z_box.col(0);
   const Vector side = linearisation.active().box;
   const auto& x = solution.x;
-  return {.P = symmetric_outer(qp.P, u, x),                                  // (V2)
+  QuadraticProgram<M> gradient{.P = symmetric_outer(qp.P, u, x),                                  // (V2)
           .q = u,                                                            // (V3)
           .G = outer_sum(qp.G, r, x, solution.z, u),                         // (V4)
           .h = -r,                                                           // (V5)
@@ -67,11 +65,19 @@ QuadraticProgram<M> vjp(const QuadraticProgram<M>& qp, const Solution<M>& soluti
           .b = -v,                                                           // (V7)
           .lb = (side.array() < 0).select(-r_box, Vector::Zero(x.size())),   // (V8)
           .ub = (side.array() > 0).select(-r_box, Vector::Zero(x.size()))};  // (V8)
+  if (const Point* turn = linearisation.turn()) {
+    const Vector f = linearisation.flat_part(cotangent.x);
+    const Vector none_y = Vector::Zero(qp.p());
+    const Vector none_z = Vector::Zero(qp.m());
+    gradient.P += symmetric_outer(qp.P, f, turn->x);
+    gradient.G += outer_sum(qp.G, none_z, x, turn->z, f);
+    gradient.A += outer_sum(qp.A, none_y, x, turn->y, f);  // (L5)
+  }
+  return gradient;
 }
 
-template int adjoint_rounds(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&, const Point&);
-template int adjoint_rounds(const QuadraticProgram<SparseMatrix>&, const Solution<SparseMatrix>&,
-                            const Point&);
+template int derivative_rounds(const Solution<DenseMatrix>&);
+template int derivative_rounds(const Solution<SparseMatrix>&);
 template QuadraticProgram<DenseMatrix> vjp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,
                                            const Point&);
 template QuadraticProgram<SparseMatrix> vjp(const QuadraticProgram<SparseMatrix>&,

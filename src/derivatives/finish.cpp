@@ -12,11 +12,8 @@ namespace {
 constexpr int max_set_changes = 12;
 constexpr int max_idle = 2;            // changes of the set without fewer wrong signs
 constexpr double good_enough = 1e-12;  // relative residual that no other sigma need improve
+constexpr double derivative_tol = 1e-14;  // (R4): a round more than most need costs little
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 3, .patience = 1};
-
-RoundLimits limits(double gradient_tolerance) {
-  return {.tolerance = gradient_tolerance, .max_rounds = 20, .patience = 3, .flat_rounds = 2};
-}
 
 /// The factor may have become a better one than that which found the point.
 template <Matrix M>
@@ -33,15 +30,20 @@ template <Matrix M>
 Finished<M> settled(const std::shared_ptr<const ScaledProgram<M>>& program, Point point, ActiveSet S,
                     double gradient_tolerance, AugmentedSystem<M>& system) {
   const auto& qp = program->qp;
-  const RoundLimits rounds = limits(gradient_tolerance);
+  const RoundLimits rounds = derivative_limits(gradient_tolerance);
   const Rows rows = has_weak_rows(qp, point, S) ? Rows::Dependent : rows_with_any(qp, S, rounds, system);
   if (rows == Rows::Dependent) settle_degenerate(qp, point, S, system);
   if (rows == Rows::NearlyDependent) polish(qp, S, system, point);
-  return {point, std::make_shared<RoundsLinearisation<M>>(program, std::move(system), std::move(S), rounds,
-                                                          rows != Rows::Dependent)};
+  const KnownRows known{.independent = rows != Rows::Dependent};
+  return {std::move(point),
+          std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S, rounds, known), S};
 }
 
 }  // namespace
+
+RoundLimits derivative_limits(double gradient_tolerance) {
+  return {.tolerance = std::min(gradient_tolerance, derivative_tol), .max_rounds = 20, .patience = 3};
+}
 
 template <Matrix M>
 std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>& program, const Point& start,
@@ -62,13 +64,14 @@ std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>&
 }
 
 template <Matrix M>
-std::shared_ptr<const Linearisation<M>> linearise(const std::shared_ptr<const ScaledProgram<M>>& program,
+std::shared_ptr<const Linearisation> linearise(const std::shared_ptr<const ScaledProgram<M>>& program,
                                                   const Point& point, double gradient_tolerance,
                                                   AugmentedSystem<M>& system) {
   const auto& qp = program->qp;
   const ActiveSet S = active_rows(qp, point);
   if (!factorise_on(qp, S, system)) return {};
-  return std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S, limits(gradient_tolerance));
+  return std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S,
+                                                  derivative_limits(gradient_tolerance));
 }
 
 template std::optional<Finished<DenseMatrix>> finish(const std::shared_ptr<const ScaledProgram<DenseMatrix>>&,
@@ -76,10 +79,10 @@ template std::optional<Finished<DenseMatrix>> finish(const std::shared_ptr<const
 template std::optional<Finished<SparseMatrix>> finish(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
     AugmentedSystem<SparseMatrix>&);
-template std::shared_ptr<const Linearisation<DenseMatrix>> linearise(
+template std::shared_ptr<const Linearisation> linearise(
     const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Point&, double,
     AugmentedSystem<DenseMatrix>&);
-template std::shared_ptr<const Linearisation<SparseMatrix>> linearise(
+template std::shared_ptr<const Linearisation> linearise(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
     AugmentedSystem<SparseMatrix>&);
 

@@ -10,8 +10,12 @@ namespace altdiff::detail {
 template <Matrix M>
 struct Finished {
   Point point;  ///< in scaled units
-  std::shared_ptr<const Linearisation<M>> linearisation;
+  std::shared_ptr<const Linearisation> linearisation;
+  ActiveSet set{};  ///< that the linearisation is on, in scaled units
 };
+
+/// For derivatives on a finished set.
+[[nodiscard]] RoundLimits derivative_limits(double gradient_tolerance);
 
 /// Refines an engine's point to machine precision: with the rows that look active held as equalities, the KKT
 /// conditions are linear, and (A2) solves them in a few rounds. Signs that come out wrong change the set, at
@@ -24,7 +28,7 @@ template <Matrix M>
 
 /// For a point that no finish improves: derivatives on the rows that look active.
 template <Matrix M>
-[[nodiscard]] std::shared_ptr<const Linearisation<M>> linearise(
+[[nodiscard]] std::shared_ptr<const Linearisation> linearise(
     const std::shared_ptr<const ScaledProgram<M>>& program, const Point& point, double gradient_tolerance,
     AugmentedSystem<M>& system);
 
@@ -34,10 +38,10 @@ extern template std::optional<Finished<DenseMatrix>> finish(
 extern template std::optional<Finished<SparseMatrix>> finish(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
     AugmentedSystem<SparseMatrix>&);
-extern template std::shared_ptr<const Linearisation<DenseMatrix>> linearise(
+extern template std::shared_ptr<const Linearisation> linearise(
     const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Point&, double,
     AugmentedSystem<DenseMatrix>&);
-extern template std::shared_ptr<const Linearisation<SparseMatrix>> linearise(
+extern template std::shared_ptr<const Linearisation> linearise(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
     AugmentedSystem<SparseMatrix>&);
 

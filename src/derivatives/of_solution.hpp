@@ -10,7 +10,7 @@ namespace altdiff::detail {
 
 /// The factor that a solution owns; a solution without a point has none, and no derivative.
 template <Matrix M>
-[[nodiscard]] const Linearisation<M>& linearisation_of(const Solution<M>& solution) {
+[[nodiscard]] const Linearisation& linearisation_of(const Solution<M>& solution) {
   require(solution.linearisation != nullptr,
           "the solution has no derivative: its status is " + std::string(name(solution.status)));
   return *solution.linearisation;

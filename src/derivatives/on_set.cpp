@@ -16,27 +16,31 @@ constexpr double good_factor = 1e-12;  // (R4) that no other penalties need impr
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
 constexpr RoundLimits quickly{.tolerance = 1e-15, .max_rounds = few_rounds, .patience = 2};
 
-struct Attempt {
-  double sigma, row;  // proximal term, and the penalty of a strict row
-};
+using Attempt = RoundWeights;
 
 /// Large penalties on the active rows make a round contract fast; how large is limited by what the
 /// factorisation survives, and the condensed matrix squares the condition. Tried in this order: sigma small
 /// enough for most; smaller where P is so ill conditioned that sigma drowns it; larger where rounding has
-/// made P indefinite; a larger penalty where rows are nearly dependent.
+/// made P indefinite; a larger penalty where rows are nearly dependent. Bounds that hold their variables come
+/// first, for they let nothing through; but where rows and bounds contradict each other, as those of an engine's
+/// first guess may, bounds with a penalty give way, and multipliers tell which of them is wrong.
 template <Matrix M>
 struct RoundPenalty;
 template <>
 struct RoundPenalty<DenseMatrix> {
   static constexpr std::array attempts{
-      Attempt{.sigma = 1e-7, .row = 1e6},  Attempt{.sigma = 1e-10, .row = 1e6},
+      Attempt{.sigma = 1e-7, .row = 1e6, .hold = true},
+      Attempt{.sigma = 1e-7, .row = 1e6},
+      Attempt{.sigma = 1e-10, .row = 1e6},
       Attempt{.sigma = 1e-12, .row = 1e6}, Attempt{.sigma = 1e-6, .row = 1e6},
       Attempt{.sigma = 1e-5, .row = 1e6},  Attempt{.sigma = 1e-7, .row = 1e8}};
 };
 template <>
 struct RoundPenalty<SparseMatrix> {
   static constexpr std::array attempts{
-      Attempt{.sigma = 1e-8, .row = 1e8},  Attempt{.sigma = 1e-10, .row = 1e8},
+      Attempt{.sigma = 1e-8, .row = 1e8, .hold = true},
+      Attempt{.sigma = 1e-8, .row = 1e8},
+      Attempt{.sigma = 1e-10, .row = 1e8},
       Attempt{.sigma = 1e-12, .row = 1e8}, Attempt{.sigma = 1e-6, .row = 1e8},
       Attempt{.sigma = 1e-5, .row = 1e8},  Attempt{.sigma = 1e-8, .row = 1e12},
       Attempt{.sigma = 1e-8, .row = 1e16}};
@@ -49,11 +53,20 @@ Vector penalties_of(const Vector& members, const Vector& give, double largest) {
   return R;
 }
 
+/// Infinite, because a variable at its bound can be taken out of the system, or the bound's weight.
+Vector penalties_of_bounds(const ActiveSet& S, double largest) {
+  Vector R = penalties_of(S.box_mask(), S.give.box, largest);
+  for (Index j = 0; j < R.size(); ++j)
+    if (S.holds(j)) R[j] = std::numeric_limits<double>::infinity();
+  return R;
+}
+
 Penalties penalties_with(const ActiveSet& S, Index p, const Attempt& attempt) {
   return {.sigma = attempt.sigma,
           .A = penalties_of(Vector::Ones(p), S.give.y, attempt.row),
           .G = penalties_of(S.z, S.give.z, attempt.row),
-          .box = penalties_of(S.box_mask(), S.give.box, attempt.row)};
+          .box = attempt.hold ? penalties_of_bounds(S, attempt.row)
+                              : penalties_of(S.box_mask(), S.give.box, attempt.row)};
 }
 
 template <Matrix M>
@@ -65,26 +78,16 @@ RoundReport rounds_from_zero(const QuadraticProgram<M>& qp, const ActiveSet& S,
   return alternating_rounds(qp, system, S, right_side, t, limits);
 }
 
-/// Limits of the rows of A and S that do not give way, without structure.
-template <Matrix M>
-PointBlock generic_limits(const QuadraticProgram<M>& qp, const ActiveSet& S) {
-  PointBlock right_side = zeros(qp, 1);
-  const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 3);
-  right_side.y = numbers.col(0).head(qp.p());
-  right_side.z = numbers.col(1).head(qp.m());
-  right_side.z_box = numbers.col(2).head(qp.n());
-  if (S.soft()) {
-    right_side.z = (S.give.z.array() > 0).select(Vector::Zero(qp.m()), right_side.z);
-    right_side.z_box = (S.give.box.array() > 0).select(Vector::Zero(qp.n()), right_side.z_box);
-  }
-  return right_side;
-}
-
 }  // namespace
 
 template <Matrix M>
 Penalties penalties_on(const ActiveSet& S, Index p, double sigma) {
   return penalties_with(S, p, {.sigma = sigma, .row = RoundPenalty<M>::attempts[0].row});
+}
+
+template <Matrix M>
+Penalties penalties_on(const ActiveSet& S, Index p, const RoundWeights& weights) {
+  return penalties_with(S, p, weights);
 }
 
 template <Matrix M>
@@ -128,14 +131,33 @@ bool solve_on(const QuadraticProgram<M>& qp, const ActiveSet& S, const PointBloc
 }
 
 template <Matrix M>
-bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S, AugmentedSystem<M>& system) {
+PointBlock solvable_right_side(const QuadraticProgram<M>& qp, const ActiveSet& S) {
   const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 4);
-  const PointBlock known{.x = numbers.col(0).head(qp.n()),
-                         .y = numbers.col(1).head(qp.p()),
-                         .z = numbers.col(2).head(qp.m()),
-                         .z_box = numbers.col(3).head(qp.n())};
+  return right_side_of(qp, S,
+                       {.x = numbers.col(0).head(qp.n()),
+                        .y = numbers.col(1).head(qp.p()),
+                        .z = numbers.col(2).head(qp.m()),
+                        .z_box = numbers.col(3).head(qp.n())});
+}
+
+template <Matrix M>
+bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S, AugmentedSystem<M>& system) {
   PointBlock t = zeros(qp, 1);
-  return solve_within(qp, S, right_side_of(qp, S, known), good_factor, quickly, system, t);
+  return solve_within(qp, S, solvable_right_side(qp, S), good_factor, quickly, system, t);
+}
+
+template <Matrix M>
+PointBlock generic_limits(const QuadraticProgram<M>& qp, const ActiveSet& S) {
+  PointBlock right_side = zeros(qp, 1);
+  const DenseMatrix numbers = generic_block(std::max({qp.n(), qp.p(), qp.m()}), 3);
+  right_side.y = numbers.col(0).head(qp.p());
+  right_side.z = numbers.col(1).head(qp.m());
+  right_side.z_box = numbers.col(2).head(qp.n());
+  if (S.soft()) {
+    right_side.z = (S.give.z.array() > 0).select(Vector::Zero(qp.m()), right_side.z);
+    right_side.z_box = (S.give.box.array() > 0).select(Vector::Zero(qp.n()), right_side.z_box);
+  }
+  return right_side;
 }
 
 template <Matrix M>
@@ -187,6 +209,8 @@ DenseMatrix generic_block(Index rows, Index columns) {
 
 template Penalties penalties_on<DenseMatrix>(const ActiveSet&, Index, double);
 template Penalties penalties_on<SparseMatrix>(const ActiveSet&, Index, double);
+template Penalties penalties_on<DenseMatrix>(const ActiveSet&, Index, const RoundWeights&);
+template Penalties penalties_on<SparseMatrix>(const ActiveSet&, Index, const RoundWeights&);
 template PointBlock data_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&);
 template PointBlock data_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&);
 template bool solve_on(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const PointBlock&, double,
@@ -195,6 +219,10 @@ template bool solve_on(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, 
                        SparseSystem&, PointBlock&);
 template bool factorise_on(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, DenseSystem&);
 template bool factorise_on(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, SparseSystem&);
+template PointBlock generic_limits(const QuadraticProgram<DenseMatrix>&, const ActiveSet&);
+template PointBlock generic_limits(const QuadraticProgram<SparseMatrix>&, const ActiveSet&);
+template PointBlock solvable_right_side(const QuadraticProgram<DenseMatrix>&, const ActiveSet&);
+template PointBlock solvable_right_side(const QuadraticProgram<SparseMatrix>&, const ActiveSet&);
 template bool independent_rows(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const DenseSystem&,
                                const RoundLimits&);
 template bool independent_rows(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,

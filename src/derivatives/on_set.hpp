@@ -9,6 +9,14 @@ namespace altdiff::detail {
 template <Matrix M>
 [[nodiscard]] Penalties penalties_on(const ActiveSet& S, Index p, double sigma);
 
+/// What a round's factor has on its diagonal.
+struct RoundWeights {
+  double sigma, row;  ///< proximal term, and the penalty of a strict row
+  bool hold = false;  ///< strict bounds hold their variables, instead of having a penalty
+};
+template <Matrix M>
+[[nodiscard]] Penalties penalties_on(const ActiveSet& S, Index p, const RoundWeights& weights);
+
 /// KKT conditions of (QP) with S as equalities, as a right-hand side of (A2).
 template <Matrix M>
 [[nodiscard]] PointBlock data_of(const QuadraticProgram<M>& qp, const ActiveSet& S);
@@ -25,6 +33,14 @@ template <Matrix M>
 template <Matrix M>
 [[nodiscard]] bool factorise_on(const QuadraticProgram<M>& qp, const ActiveSet& S,
                                 AugmentedSystem<M>& system);
+
+/// A right-hand side of (A2) that has a solution, in which every row and variable takes part.
+template <Matrix M>
+[[nodiscard]] PointBlock solvable_right_side(const QuadraticProgram<M>& qp, const ActiveSet& S);
+
+/// Limits of the rows of A and S that do not give way, without structure.
+template <Matrix M>
+[[nodiscard]] PointBlock generic_limits(const QuadraticProgram<M>& qp, const ActiveSet& S);
 
 /// Whether the rows of S and A that do not give way are linearly independent: then (A2) has a solution for
 /// generic limits (A5). `system` is factorised for S.

@@ -43,6 +43,32 @@ void residual(const QuadraticProgram<M>& qp, const Compliance* give, const Point
   r.z_box += give->box.asDiagonal() * t.z_box;  // (W1)
 }
 
+PointBlock zeros_like(const PointBlock& v) {
+  return {.x = DenseMatrix::Zero(v.x.rows(), v.x.cols()),
+          .y = DenseMatrix::Zero(v.y.rows(), v.y.cols()),
+          .z = DenseMatrix::Zero(v.z.rows(), v.z.cols()),
+          .z_box = DenseMatrix::Zero(v.z_box.rows(), v.z_box.cols())};
+}
+
+/// Variables that strict bounds hold have the values that these say. From the start: rows that are dependent
+/// together with the bounds would otherwise begin with limits that contradict each other, and large
+/// multipliers that nothing takes back.
+template <class System>
+void hold(const System& system, const PointBlock& right_side, PointBlock& t) {
+  for (Index j = 0; j < t.x.rows(); ++j)
+    if (system.holds(j)) t.x.row(j) = -right_side.z_box.row(j);
+}
+
+/// What acts on a variable that is held becomes the multiplier of its bound.
+template <class System>
+void balance_held(const System& system, PointBlock& r, PointBlock& t) {
+  for (Index j = 0; j < t.x.rows(); ++j) {
+    if (!system.holds(j)) continue;
+    t.z_box.row(j) += r.x.row(j);
+    r.x.row(j).setZero();
+  }
+}
+
 void add(PointBlock& t, const PointBlock& step) {
   t.x += step.x;
   t.y += step.y;
@@ -62,6 +88,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
   restrict_to(S, box_mask, t);
+  hold(system, b, t);
   double scale = std::max(norm_of(b), std::numeric_limits<double>::min());
 
   RoundReport report{.residual = std::numeric_limits<double>::infinity()};
@@ -80,10 +107,11 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
     if (k == 0 || length < shortest) {
       shortest = length;
       best = t;
-      report = {.rounds = k, .residual = error, .remainder = r};
+      report = {.rounds = k, .enough = report.enough, .residual = error, .remainder = r};
     }
     if (length < 0.5 * reference) {
       reference = length;
+      report.enough = k;
       idle = 0;
     }
     if (met || error == 0 || !(error < 1e30) || k == limits.max_rounds || idle > limits.patience) break;
@@ -97,16 +125,49 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
 }
 
 template <Matrix M>
+PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system, const ActiveSet& S,
+                        const PointBlock& right_side, PointBlock& t, const RoundCount& count) {
+  const Vector box_mask = S.box_mask();
+  const Compliance* give = S.soft() ? &S.give : nullptr;
+  Vector workspace(system.workspace_size());
+  PointBlock b = right_side;
+  restrict_to(S, box_mask, b);
+  t = zeros_like(b);
+  hold(system, b, t);
+  PointBlock r = t;
+  PointBlock step = t;
+  const auto measure = [&] {
+    residual(qp, give, b, t, r);
+    restrict_to(S, box_mask, r);
+  };
+  measure();
+  for (int k = 0; k < count.rounds + count.on_rows; ++k) {
+    step = r;
+    if (k >= count.rounds) step.x.setZero();
+    system.solve(step.x, step.y, step.z, step.z_box, workspace);
+    restrict_to(S, box_mask, step);
+    add(t, step);  // (A3)
+    measure();
+  }
+  balance_held(system, r, t);
+  return r;
+}
+
+template <Matrix M>
 PointBlock right_side_of(const QuadraticProgram<M>& qp, const ActiveSet& S, PointBlock t) {
   const Vector box_mask = S.box_mask();
   restrict_to(S, box_mask, t);
-  const PointBlock zero{.x = 0 * t.x, .y = 0 * t.y, .z = 0 * t.z, .z_box = 0 * t.z_box};
+  const PointBlock zero = zeros_like(t);
   PointBlock r = zero;
   residual(qp, S.soft() ? &S.give : nullptr, zero, t, r);
   restrict_to(S, box_mask, r);
   return r;
 }
 
+template PointBlock fixed_rounds(const QuadraticProgram<DenseMatrix>&, const AugmentedSystem<DenseMatrix>&,
+                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&);
+template PointBlock fixed_rounds(const QuadraticProgram<SparseMatrix>&, const AugmentedSystem<SparseMatrix>&,
+                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&);
 template PointBlock right_side_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, PointBlock);
 template PointBlock right_side_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, PointBlock);
 template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,

@@ -11,13 +11,11 @@ struct RoundLimits {
   double tolerance = 0;  ///< of the relative residual (R4); one round more is made once it is met
   int max_rounds = 0;
   int patience = 0;  ///< rounds without progress before giving up
-  /// Where x is not unique: rounds after which what is left of the right-hand side counts as what no solution
-  /// can meet; 0: after `patience`. Directions in which P is flatter than sigma count as flat.
-  int flat_rounds = 0;
 };
 
 struct RoundReport {
   int rounds = 0;
+  int enough = 0;          ///< rounds after which more of them did not even halve the residual
   double residual = 0;     ///< (R4) of the best round
   PointBlock remainder{};  ///< what is left of the right-hand side after it
 };
@@ -39,10 +37,30 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
                                const ActiveSet& S, const PointBlock& right_side, PointBlock& t,
                                const RoundLimits& limits);
 
+/// How many rounds a linear map is made of. With a fixed number, whatever the right-hand side, t is linear in
+/// it; and since the matrices of (A2) and (K2) are symmetric, so is the map, so that vjp is the adjoint of jvp.
+struct RoundCount {
+  int rounds = 0;
+  /// More rounds, for the rows of A and G alone. At a vertex x_bar has next to no effect on x, and rounding in
+  /// its balance with the multipliers would be all there is of u.
+  int on_rows = 0;
+};
+
+/// So many rounds from t = 0; returns what is left of the right-hand side.                              (A3)
+template <Matrix M>
+PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system, const ActiveSet& S,
+                        const PointBlock& right_side, PointBlock& t, const RoundCount& count);
+
 /// The right-hand side of (A2) whose solution is `t`; of t only what belongs to S counts.
 template <Matrix M>
 [[nodiscard]] PointBlock right_side_of(const QuadraticProgram<M>& qp, const ActiveSet& S, PointBlock t);
 
+extern template PointBlock fixed_rounds(const QuadraticProgram<DenseMatrix>&,
+                                        const AugmentedSystem<DenseMatrix>&, const ActiveSet&,
+                                        const PointBlock&, PointBlock&, const RoundCount&);
+extern template PointBlock fixed_rounds(const QuadraticProgram<SparseMatrix>&,
+                                        const AugmentedSystem<SparseMatrix>&, const ActiveSet&,
+                                        const PointBlock&, PointBlock&, const RoundCount&);
 extern template PointBlock right_side_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, PointBlock);
 extern template PointBlock right_side_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, PointBlock);
 extern template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,

@@ -65,6 +65,19 @@ PointBlock right_side(const QuadraticProgram<M>& qp, const Solution<M>& v, const
   return r;  // (T1)
 }
 
+/// What a change of the matrices does to the gradient at `turn`.
+template <Matrix M>
+DenseMatrix turned_gradient(const QuadraticProgram<M>& qp, const Point& turn, const QuadraticProgram<M>& dot) {
+  Vector g = Vector::Zero(qp.n());
+  if (dot.P.size() > 0) {
+    g += 0.5 * (dot.P * turn.x);
+    g += 0.5 * (dot.P.transpose() * turn.x);
+  }
+  if (dot.A.size() > 0) g += dot.A.transpose() * turn.y;
+  if (dot.G.size() > 0) g += dot.G.transpose() * turn.z;
+  return g;
+}
+
 }  // namespace
 
 template <Matrix M>
@@ -72,7 +85,10 @@ Point jvp(const QuadraticProgram<M>& qp, const Solution<M>& solution, const Quad
   const auto& linearisation = detail::linearisation_of(solution);
   const Vector side = linearisation.active().box;
   const PointBlock t = linearisation.solve(right_side(qp, solution, dot, side));
-  return {.x = t.x.col(0), .y = t.y.col(0), .z = t.z.col(0), .z_box = t.z_box.col(0)};
+  Point change{.x = t.x.col(0), .y = t.y.col(0), .z = t.z.col(0), .z_box = t.z_box.col(0)};
+  if (const Point* turn = linearisation.turn())
+    change.x += linearisation.flat_part(turned_gradient(qp, *turn, dot));  // (L4)
+  return change;
 }
 
 template <Matrix M>

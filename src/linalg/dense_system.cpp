@@ -49,10 +49,21 @@ bool DenseSystem::factorise(const DenseMatrix& H, const DenseMatrix& A, const De
   W_a_.noalias() = root_a_.asDiagonal() * A;
   W_g_.noalias() = root_g_.asDiagonal() * G;
   L_ = H;
-  L_.diagonal().array() += R.sigma + R_.array();
+  for (Index j = 0; j < R_.size(); ++j) {
+    L_(j, j) += R.sigma + on_diagonal(R_[j]);
+    if (std::isinf(R_[j])) take_out(j);
+  }
   add_gram(W_a_, L_);
   add_gram(W_g_, L_);
   return cholesky(L_);  // (K1)
+}
+
+void DenseSystem::take_out(Index j) {
+  W_a_.col(j).setZero();
+  W_g_.col(j).setZero();
+  L_.row(j).setZero();
+  L_.col(j).setZero();
+  L_(j, j) = 1;
 }
 
 void DenseSystem::solve(Block x, Vector& /*workspace*/) const {
@@ -63,7 +74,7 @@ void DenseSystem::solve(Block x, Vector& /*workspace*/) const {
 void DenseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace) const {
   y.array().colwise() *= root_a_.array();
   z.array().colwise() *= root_g_.array();
-  x.array() += box.array().colwise() * R_.array();
+  add_bounds(R_, box, x);
   blas::gemm('T', 1, W_a_, y, 1, x);
   blas::gemm('T', 1, W_g_, z, 1, x);
   solve(x, workspace);
@@ -71,7 +82,7 @@ void DenseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace)
   blas::gemm('N', 1, W_g_, x, -1, z);
   y.array().colwise() *= root_a_.array();
   z.array().colwise() *= root_g_.array();
-  box = (x - box).array().colwise() * R_.array();  // (K2)
+  solve_bounds(R_, x, box);  // (K2)
 }
 
 }  // namespace altdiff::detail

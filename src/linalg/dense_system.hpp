@@ -25,10 +25,15 @@ class DenseSystem {
   /// Solves (K1) K u = x in place.
   void solve(Block x, Vector& workspace) const;
 
+  /// Whether x_j is held: see Penalties.
+  [[nodiscard]] bool holds(Index j) const { return std::isinf(R_[j]); }
+
   /// What `solve` needs of its workspace; each thread brings its own.
   [[nodiscard]] Index workspace_size() const { return 0; }
 
  private:
+  void take_out(Index j);
+
   DenseMatrix L_;               // Cholesky factor of K, lower triangle
   DenseMatrix W_a_, W_g_;       // R_a^1/2 A, R_g^1/2 G
   Vector root_a_, root_g_, R_;  // R_a^1/2, R_g^1/2, R_box

@@ -1,6 +1,8 @@
 #include "linalg/sparse_system.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "linalg/known_analyses.hpp"
 #include "linalg/watch.hpp"
@@ -72,8 +74,19 @@ void SparseSystem::fill(const SparseMatrix& H, const SparseMatrix& A, const Spar
     values[kkt.of_G[e]] = root_g_[G.innerIndexPtr()[e]] * G.valuePtr()[e];
   for (std::size_t k = 0; k < kkt.diagonal.size(); ++k) {
     const auto row = static_cast<Index>(k);
-    values[kkt.diagonal[k]] += row < H.rows() ? sigma + R_[row] : -1.0;
+    values[kkt.diagonal[k]] += row < H.rows() ? sigma + on_diagonal(R_[row]) : -1.0;
   }
+  if ((R_.array() == std::numeric_limits<double>::infinity()).any()) take_out_held();
+}
+
+void SparseSystem::take_out_held() {
+  const SparseMatrix& upper = analysis_->kkt.upper;
+  const auto held = [&](Index k) { return k < R_.size() && std::isinf(R_[k]); };
+  for (Index j = 0; j < upper.outerSize(); ++j)
+    for (Index e = upper.outerIndexPtr()[j]; e < upper.outerIndexPtr()[j + 1]; ++e) {
+      const Index i = upper.innerIndexPtr()[e];
+      if (held(i) || held(j)) values_[static_cast<std::size_t>(e)] = i == j ? 1 : 0;
+    }
 }
 
 bool SparseSystem::factorise(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G,
@@ -101,18 +114,19 @@ void SparseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace
   const Index n = x.rows();
   const Index p = y.rows();
   const Index m = z.rows();
+  add_bounds(R_, box, x);
   for (Index c = 0; c < x.cols(); ++c) {
     check_interrupt(2 * ldl_.fill());
     auto rhs = workspace.head(ldl_.size());
-    rhs.head(n) = x.col(c) + R_.cwiseProduct(box.col(c));
+    rhs.head(n) = x.col(c);
     rhs.segment(n, p) = root_a_.cwiseProduct(y.col(c));
     rhs.tail(m) = root_g_.cwiseProduct(z.col(c));
     ldl_.solve(rhs.data(), workspace.data() + ldl_.size());
     x.col(c) = rhs.head(n);
     y.col(c) = root_a_.cwiseProduct(rhs.segment(n, p));
     z.col(c) = root_g_.cwiseProduct(rhs.tail(m));
-    box.col(c) = R_.cwiseProduct(x.col(c) - box.col(c));  // (K2)
   }
+  solve_bounds(R_, x, box);  // (K2)
 }
 
 }  // namespace altdiff::detail

@@ -37,10 +37,14 @@ class SparseSystem {
                                const Penalties& R);
   void solve(Block x, Block y, Block z, Block box, Vector& workspace) const;
   void solve(Block x, Vector& workspace) const;
+  /// Whether x_j is held: see Penalties.
+  [[nodiscard]] bool holds(Index j) const { return std::isinf(R_[j]); }
+
   [[nodiscard]] Index workspace_size() const { return 2 * ldl_.size(); }
 
  private:
   void fill(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G, double sigma);
+  void take_out_held();
 
   std::shared_ptr<const SparseAnalysis> analysis_;
   std::vector<double> values_;  // of the KKT matrix's upper triangle

@@ -80,8 +80,9 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user, ScalingStart st
   drop_zeros(qp.P);
   drop_zeros(qp.A);
   drop_zeros(qp.G);
-  if (start == ScalingStart::UnitRows) start_at_unit_rows();
-  equilibrate();
+  if (start != ScalingStart::Data) start_at_unit_rows();
+  if (start != ScalingStart::RowsOnly) equilibrate();
+  scale_vectors();
 }
 
 template <Matrix M>
@@ -94,7 +95,7 @@ void ScaledProgram<M>::start_at_unit_rows() {
   const double curvature = largest_number(qp.P);
   if (curvature > 0) c = 1 / curvature;
   qp.P *= c;
-}  // (S3)
+}  // (S3), (S4)
 
 template <Matrix M>
 void ScaledProgram<M>::equilibrate() {
@@ -111,6 +112,10 @@ void ScaledProgram<M>::equilibrate() {
     E_g.array() *= e_g.array();
     if (close_to_one(d) && close_to_one(e_a) && close_to_one(e_g)) break;
   }  // (S2)
+}
+
+template <Matrix M>
+void ScaledProgram<M>::scale_vectors() {
   qp.q.array() *= c * D.array();
   // P sets the scale where there is one: the finish adds sigma to it, and must not drown it.
   const double curvature = largest_number(qp.P);

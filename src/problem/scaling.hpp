@@ -5,9 +5,12 @@
 
 namespace altdiff::detail {
 
-/// Where the equilibration starts: at the data, or at rows and a P whose largest number is one (S3), so that
-/// the units of rows and objective make no difference.
-enum class ScalingStart { Data, UnitRows };
+/// What is scaled, and from where. Where x is not unique, its length counts, and x keeps the user's units.
+enum class ScalingStart {
+  Data,      ///< rows and columns, from the data
+  UnitRows,  ///< from rows and a P whose largest number is one (S3): their units make no difference
+  RowsOnly,  ///< these, and no column (S4)
+};
 
 /// The program that engines see: rows that hold for every x are gone, and rows and columns are brought to
 /// norms near one.
@@ -36,6 +39,7 @@ struct ScaledProgram {
  private:
   void start_at_unit_rows();
   void equilibrate();
+  void scale_vectors();
 };
 
 template <Matrix M>

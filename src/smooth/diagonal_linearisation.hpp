@@ -7,13 +7,13 @@ namespace altdiff::detail {
 
 /// (A2) where the Hessian is diagonal: M = C_S D C_S' of the last step of DualNewton, factorised. The rows
 /// are read where the user has them.
-class DiagonalLinearisation final : public Linearisation<DenseMatrix> {
+class DiagonalLinearisation final : public Linearisation {
  public:
   /// `engine` has solved the instance and factorised M.
   DiagonalLinearisation(const Instance& instance, const DualNewton& engine);
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override;
-  [[nodiscard]] int rounds(const PointBlock& /*right_side*/) const override { return 0; }
+  [[nodiscard]] int rounds() const override { return 0; }
   [[nodiscard]] bool regular() const override { return true; }
   [[nodiscard]] bool independent() const override { return true; }
   [[nodiscard]] ActiveSet active() const override;

@@ -30,7 +30,7 @@ class SeparableSolutions {
     Residuals residuals{};
     int steps = 0;
     bool degenerate = false, unique = true;
-    std::shared_ptr<const Linearisation<DenseMatrix>> linearisation{};
+    std::shared_ptr<const Linearisation> linearisation{};
   };
 
   void settle(const Instance& instance, DualNewton& engine, Solved& solved) const;

@@ -7,6 +7,7 @@
 
 #include "engines/active_set/goldfarb_idnani.hpp"
 #include "linalg/dense.hpp"
+#include "linalg/norms.hpp"
 #include "linalg/pieces.hpp"
 #include "linalg/watch.hpp"
 #include "problem/rows.hpp"
@@ -34,6 +35,11 @@ VectorsView Instance::vectors() const {
           .h = numbers(h, matrices.m),
           .lb = numbers(lb, matrices.n),
           .ub = numbers(ub, matrices.n)};
+}
+
+double Instance::largest_P() const {
+  if (!of_another_P) return space->largest_P();
+  return 0.5 * norm(matrices.P_rows() + matrices.P_rows().transpose());
 }
 
 template <class Set>
@@ -260,7 +266,7 @@ void ActiveSetEngine::check(const Run& run) {
                     point.y.middleCols(run.first, run.count), point.z.middleCols(run.first, run.count));
   for (Index j = run.first; j < run.first + run.count; ++j) {
     const VectorsView data = at(j).vectors();
-    residuals[at_index(j)] = relative_residuals(data, view(j), products_.column(j), at(j).space->largest_P());
+    residuals[at_index(j)] = relative_residuals(data, view(j), products_.column(j), at(j).largest_P());
     objective[at_index(j)] = point.x.col(j).dot(0.5 * products_.Px.col(j) + data.q);
   }
 }

@@ -45,6 +45,7 @@ void iterate(const Instance& instance, const std::vector<Index>& bounded, const 
   if (!own->space.usable()) return;
   Instance shifted = instance;  // with the user's P: residuals are those of the user's program
   shifted.space = &own->space;
+  shifted.of_another_P = true;
   Vector pull = Vector::Zero(matrices.n);
   shifted.pull = pull.data();
   std::vector<DualState> state(1);

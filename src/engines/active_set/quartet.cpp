@@ -113,7 +113,9 @@ Lanes Quartet::sweep(const LaneMatrix& M, Lanes* lengths) {
   pivots = smaller(pivots, partial_cholesky(E(), inverse_E_));
   add_lower_product(-1, W(), W(), M);  // (AS2)
   for (Index i = 0; i < k_; ++i) {
-    pivots = smaller(pivots, M.row(i)[i] / (lengths[i] * lengths[i]));
+    const LaneMask zeros = lengths[i] == 0;  // it holds for every x, or for none, and has no pivot
+    lengths[i] = zeros ? one : lengths[i];
+    pivots = smaller(pivots, zeros ? one : M.row(i)[i] / (lengths[i] * lengths[i]));
     for (Index j = 0; j < i; ++j) M.row(j)[i] = M.row(i)[j];
   }
   return pivots;
@@ -377,7 +379,8 @@ Lanes Quartet::measure_margin(const Search& s, const Lanes* Gx, const Lanes* x,
     const Lanes multiplier = absolute(s.lambda[i]) * s.lengths[i];
     const Lanes slack = smaller(s.upper[i] - value, value - s.lower[i]) / s.lengths[i];
     const Lanes own = larger(slack, multiplier);
-    smallest = s.lower[i] == s.upper[i] ? smallest : smaller(smallest, own);
+    const LaneMask passed_over = s.lower[i] == s.upper[i] || s.M[i * k_ + i] == 0;  // row of zeros
+    smallest = passed_over ? smallest : smaller(smallest, own);
   }
   return s.size > 0 ? smallest / s.size : smallest;  // (G1)
 }

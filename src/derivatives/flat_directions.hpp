@@ -1,0 +1,32 @@
+#pragma once
+
+#include <altdiff/problem.hpp>
+
+#include "derivatives/rounds.hpp"
+
+namespace altdiff::detail {
+
+/// The directions N = {d : P d = 0, A d = 0, C_S d = 0} in which x may move without cost or contact. Where
+/// there are any, (A2) has a solution only for gradients without a part in N, and x is determined up to N.
+template <Matrix M>
+class FlatDirections {
+ public:
+  /// `system` is one of the program's; its pattern is used, its factor is not.
+  FlatDirections(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system);
+
+  /// The orthogonal projection of each column on N: what rounds (A3) leave of it as a right-hand side      (L2)
+  [[nodiscard]] DenseMatrix part(const DenseMatrix& columns) const;
+
+ private:
+  [[nodiscard]] double settle(double sigma);
+
+  const QuadraticProgram<M>& qp_;
+  ActiveSet set_;
+  AugmentedSystem<M> system_;
+  RoundCount count_{};
+};
+
+extern template class FlatDirections<DenseMatrix>;
+extern template class FlatDirections<SparseMatrix>;
+
+}  // namespace altdiff::detail
