@@ -41,7 +41,7 @@ def dense(n: int, m: int, *size: int, rank: int | None = None) -> dict[str, Any]
 def sparse(n: int, *size: int) -> dict[str, Any]:
     """A random sparse program whose factor fills in, with vectors of each instance's own."""
     rng = np.random.default_rng(0)
-    M = sp.random(n, n, density=4 / n, random_state=0, format="csc")
+    M: Any = sp.random(n, n, density=4 / n, random_state=0, format="csc")
     G = (sp.random(n, n, density=3 / n, random_state=1) + sp.eye(n)).tocsc()
     P = (M @ M.T + 0.01 * sp.eye(n)).tocsc()
     return {"P": P, "q": 3 * rng.normal(size=(*size, n)), "G": G, "h": rng.uniform(size=n) + 0.1}
@@ -59,7 +59,7 @@ def paper(data: dict[str, Any]) -> Call:
     )
 
 
-SOLVES = {
+SOLVES: dict[str, Callable[[], Call]] = {
     "own matrices": lambda: solving(dense(40, 120, 600)),
     "four lanes": lambda: solving(dense(8, 12, 20_000)),
     "one": lambda: solving(dense(500, 1000)),
@@ -148,7 +148,7 @@ def derivative(data: dict[str, Any], what: str) -> Call:
     return lambda: solution.vjp(np.ones_like(solution.x))
 
 
-LONG = {
+LONG: dict[str, Callable[[], Call]] = {
     "one": lambda: solving(dense(1000, 2000)),
     "own matrices": lambda: solving(dense(60, 180, 2000)),
     "sparse": lambda: solving(sparse(2500)),
