@@ -20,6 +20,7 @@
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
 #include "problem/residuals.hpp"
+#include "problem/sparse_program.hpp"
 #include "solve_carefully.hpp"
 
 namespace altdiff::detail {
@@ -269,18 +270,12 @@ class Solver {
     solution_.status = Status::Solved;
     solution_.linearisation = std::move(finished->linearisation);
     describe(finished->point);
-    if (!solution_.unique) choose_least_norm_in_time();
-    return true;
-  }
-
-  /// What is solved stays so, whichever of its solutions there was time for.
-  void choose_least_norm_in_time() {
-    if (out_of_time()) return;
+    if (solution_.unique) return true;
     try {
       choose_least_norm();
-    } catch (const OutOfTime&) {
-      return;
+    } catch (const OutOfTime&) {  // what was found is a solution, too
     }
+    return true;
   }
 
   /// Where several x are as good, the least of them in the user's units (L1); else the one that was found.

@@ -29,7 +29,7 @@ struct Settings {
   bool finish = true;  ///< refine the engine's point to machine precision on its active set; false: the point
                        ///< as the engine leaves it, and Auto is Alternating
   std::function<void(const std::string&)>
-      log{};                     ///< receives one line per report of progress; empty: silence
+      log{};  ///< receives one line per report of progress, on the caller's thread; empty: silence
   std::function<void()> poll{};  ///< called now and then, on the caller's thread; what it throws ends the
                                  ///< solve. Watch does the same for everything else
 };

@@ -134,7 +134,13 @@ void bind_sparse_solution(nb::module_& module) {
       .def_prop_ro("degenerate", [](const Solved& s) { return s.solution.degenerate; })
       .def_prop_ro("unique", [](const Solved& s) { return s.solution.unique; })
       .def_prop_ro("margin", [](const Solved& s) { return s.solution.margin; })
-      .def_prop_ro("differentiable", [](const Solved& s) { return s.solution.linearisation != nullptr; })
+      .def(
+          "differentiable",
+          [](const Solved& s, bool unless_solved) {
+            const Missing missing{.unless_solved = unless_solved};
+            return missing.differentiable(s.solution.linearisation != nullptr, s.solution.status);
+          },
+          "unless_solved"_a)
       .def_prop_ro("derivative_rounds", [](const Solved& s) { return derivative_rounds(s.solution); })
       .def("jvp", &push_forward, "P"_a = none, "q"_a = none, "G"_a = none, "h"_a = none, "A"_a = none,
            "b"_a = none, "lb"_a = none, "ub"_a = none)

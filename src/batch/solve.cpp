@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <altdiff/batch.hpp>
+#include <optional>
 #include <span>
 
 #include "batch/grouping.hpp"
 #include "batch/linearisation.hpp"
+#include "batch/report.hpp"
 #include "engines/active_set/proximal.hpp"
 #include "linalg/at.hpp"
 #include "linalg/dense.hpp"
@@ -23,6 +25,8 @@ namespace {
 using namespace detail;
 
 constexpr int many_refinements = 30;
+constexpr double doubtful_margin =
+    1e-7;  // in constraint space; the finish has other units, and the last word
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// A batch on its way: spaces, active sets, and what is left for another engine.
@@ -37,6 +41,7 @@ class BatchSolver {
     prepare_solution();
     result_->chunks = Chunks::of(program, grouping_.spaces);
     result_->instances.resize(at(program.size));
+    if (settings.log) routes_.assign(at(program.size), Route::ActiveSet);
     if (!active_set()) return;
     result_->bounded = bounded_variables(program);
     const Index k = program.m + static_cast<Index>(result_->bounded.size());
@@ -52,6 +57,9 @@ class BatchSolver {
 
   BatchSolution run() {
     const Index size = program_.size;
+    std::optional<BatchReport> report;
+    if (settings_.log)
+      report.emplace(settings_, size, description(size, "dense", program_.n, program_.m, program_.p));
     const int threads = threads_for(settings_.num_threads);
     // Several threads of BLAS change the rounding, and the answers of a batch must not depend on threads.
     const ScopedBlasThreads blas_threads(size == 1 ? program_.n : 0, settings_.num_threads);
@@ -66,6 +74,7 @@ class BatchSolver {
     const Chunks& chunks = result_->chunks;
     parallel_for(chunks.count(), threads, [&](Index c) { solve_chunk(chunks.first(c), chunks.last(c)); });
     solution_.linearisation = result_;
+    if (report) report->tell(solution_, routes_);
     return std::move(solution_);
   }
 
@@ -187,7 +196,7 @@ class BatchSolver {
       if (!result.exact[lane] || result.changes[lane] > settings_.max_iterations ||
           !result.residuals[lane].below(settings_.tolerance))
         continue;
-      if (result.margin[lane] < degenerate_margin &&
+      if (result.margin[lane] < doubtful_margin &&
           by_convention(member, column(result.point, member.i % lanes), result.changes[lane]))
         continue;
       accept(quartet, result, member.i);
@@ -209,7 +218,7 @@ class BatchSolver {
                           engine.residuals[j].below(settings_.tolerance);
       const auto c = static_cast<Index>(j);
       const bool redundant = members[j].instance.space->equalities() < program_.p;
-      if (solved && (redundant || engine.margin[j] < degenerate_margin) &&
+      if (solved && (redundant || engine.margin[j] < doubtful_margin) &&
           by_convention(members[j], column(engine.point, c), states[j].changes))
         continue;
       if (solved) {
@@ -335,14 +344,18 @@ class BatchSolver {
 
   void solve_elsewhere(Index i, const Instance& instance, bool at_limit) {
     if (!valid_matrices(instance.matrices)) return;
+    Settings quiet = settings_;
+    if (program_.size > 1) quiet.log = {};  // on other threads nobody may talk
     const QuadraticProgram<DenseMatrix> qp = program_of(instance);
     Point start = known_start(i);
     if (active_set() && !at_limit && curvature_of(normalised(qp).P) == Curvature::Positive) {
       const Proximal found = solve_proximal(instance, result_->bounded);
+      note(i, Route::Proximal);
       if (found.found() && settled(i, qp, found)) return;
       if (found.found()) start = found.as_point();
     }
-    accept(i, solve_one(qp, settings_, start));
+    note(i, Route::HandedOn);
+    accept(i, solve_one(qp, quiet, start));
   }
 
   /// On a kink, or with redundant rows, derivatives and multipliers follow a convention that the finish
@@ -353,7 +366,6 @@ class BatchSolver {
     auto finished = finish_one(program_of(member.instance), settings_, point);
     if (!finished) return false;
     finished->iterations = changes;
-    finished->degenerate = true;
     accept(member.i, *finished);
     return true;
   }
@@ -371,6 +383,10 @@ class BatchSolver {
     return true;
   }
 
+  void note(Index i, Route route) {
+    if (!routes_.empty()) routes_[at(i)] = route;
+  }
+
   [[nodiscard]] Point known_start(Index i) const {
     if (initial_.x.size() == 0 || !initial_.x.col(i).allFinite()) return {};
     return {.x = initial_.x.col(i),
@@ -385,6 +401,7 @@ class BatchSolver {
   Grouping grouping_;
   Index space_memory_ = 0, M_memory_ = 0;
   Memory M_of_spaces_{};
+  std::vector<Route> routes_{};  // of each instance, if somebody listens
   std::shared_ptr<BatchLinearisation> result_;
   BatchSolution solution_;
 };

@@ -112,7 +112,6 @@ bool add_central_weights(const QuadraticProgram<M>& qp, ActiveSet W, ActiveSet& 
   return true;
 }
 
-template bool add_central_weights(const QuadraticProgram<DenseMatrix>&, ActiveSet, ActiveSet&, DenseSystem&);
 template bool add_central_weights(const QuadraticProgram<SparseMatrix>&, ActiveSet, ActiveSet&,
                                   SparseSystem&);
 

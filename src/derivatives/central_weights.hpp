@@ -11,8 +11,6 @@ template <Matrix M>
 [[nodiscard]] bool add_central_weights(const QuadraticProgram<M>& qp, ActiveSet W, ActiveSet& S,
                                        AugmentedSystem<M>& system);
 
-extern template bool add_central_weights(const QuadraticProgram<DenseMatrix>&, ActiveSet, ActiveSet&,
-                                         DenseSystem&);
 extern template bool add_central_weights(const QuadraticProgram<SparseMatrix>&, ActiveSet, ActiveSet&,
                                          SparseSystem&);
 

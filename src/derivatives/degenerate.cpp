@@ -118,7 +118,6 @@ void settle_degenerate(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S, Au
 
 template bool has_weak_rows(const QuadraticProgram<DenseMatrix>&, const Point&, const ActiveSet&);
 template bool has_weak_rows(const QuadraticProgram<SparseMatrix>&, const Point&, const ActiveSet&);
-template void settle_degenerate(const QuadraticProgram<DenseMatrix>&, Point&, ActiveSet&, DenseSystem&);
 template void settle_degenerate(const QuadraticProgram<SparseMatrix>&, Point&, ActiveSet&, SparseSystem&);
 
 }  // namespace altdiff::detail

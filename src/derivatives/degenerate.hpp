@@ -17,8 +17,6 @@ void settle_degenerate(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S, Au
 
 extern template bool has_weak_rows(const QuadraticProgram<DenseMatrix>&, const Point&, const ActiveSet&);
 extern template bool has_weak_rows(const QuadraticProgram<SparseMatrix>&, const Point&, const ActiveSet&);
-extern template void settle_degenerate(const QuadraticProgram<DenseMatrix>&, Point&, ActiveSet&,
-                                       DenseSystem&);
 extern template void settle_degenerate(const QuadraticProgram<SparseMatrix>&, Point&, ActiveSet&,
                                        SparseSystem&);
 

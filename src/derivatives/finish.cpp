@@ -10,8 +10,8 @@ namespace altdiff::detail {
 namespace {
 
 constexpr int max_set_changes = 12;
-constexpr int max_idle = 2;            // changes of the set without fewer wrong signs
-constexpr double good_enough = 1e-12;  // relative residual that no other sigma need improve
+constexpr int max_idle = 2;               // changes of the set without fewer wrong signs
+constexpr double good_enough = 1e-12;     // relative residual that no other sigma need improve
 constexpr double derivative_tol = 1e-14;  // (R4): a round more than most need costs little
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 3, .patience = 1};
 
@@ -24,19 +24,49 @@ void polish(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSy
   if (t.x.allFinite()) point = {.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
 }
 
+template <Matrix M>
+Finished<M> linearised(const std::shared_ptr<const ScaledProgram<M>>& program, Point point,
+                       const ActiveSet& S, double gradient_tolerance, const KnownRows& known,
+                       AugmentedSystem<M>& system) {
+  return {std::move(point),
+          std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S,
+                                                   derivative_limits(gradient_tolerance), known),
+          S};
+}
+
+/// Whether (A2) on S has one solution, and no row of S could as well be without: then derivatives are no
+/// matter of convention.
+Rows rows_of(const auto& qp, const Point& point, const ActiveSet& S, const RoundLimits& limits,
+             auto& system) {
+  return has_weak_rows(qp, point, S) ? Rows::Dependent : rows_with_any(qp, S, limits, system);
+}
+
 /// The linearisation on S, or, where derivatives are a matter of convention, on what stands for it; there the
 /// multipliers of `point` change with it.
-template <Matrix M>
-Finished<M> settled(const std::shared_ptr<const ScaledProgram<M>>& program, Point point, ActiveSet S,
-                    double gradient_tolerance, AugmentedSystem<M>& system) {
+Finished<SparseMatrix> settled(const std::shared_ptr<const ScaledProgram<SparseMatrix>>& program, Point point,
+                               ActiveSet S, double gradient_tolerance, SparseSystem& system) {
   const auto& qp = program->qp;
-  const RoundLimits rounds = derivative_limits(gradient_tolerance);
-  const Rows rows = has_weak_rows(qp, point, S) ? Rows::Dependent : rows_with_any(qp, S, rounds, system);
+  const Rows rows = rows_of(qp, point, S, derivative_limits(gradient_tolerance), system);
   if (rows == Rows::Dependent) settle_degenerate(qp, point, S, system);
   if (rows == Rows::NearlyDependent) polish(qp, S, system, point);
-  const KnownRows known{.independent = rows != Rows::Dependent};
-  return {std::move(point),
-          std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S, rounds, known), S};
+  return linearised(program, std::move(point), S, gradient_tolerance,
+                    {.independent = rows != Rows::Dependent}, system);
+}
+
+/// Dense programs have the conventions of sparse ones, by (K2): (K1) squares the condition of the rows, and
+/// cannot tell those that are nearly dependent from those that are.
+Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMatrix>>& program, Point point,
+                              const ActiveSet& S, double gradient_tolerance, DenseSystem& system) {
+  const RoundLimits limits = derivative_limits(gradient_tolerance);
+  if (rows_of(program->qp, point, S, limits, system) == Rows::Independent &&
+      unique_x(program->qp, S, system, limits))
+    return linearised(program, std::move(point), S, gradient_tolerance, {.independent = true}, system);
+  const auto sparse = std::make_shared<const ScaledProgram<SparseMatrix>>(*program);
+  SparseSystem sparse_system(sparse->qp.P, sparse->qp.A, sparse->qp.G);
+  if (auto found = finish(sparse, point, gradient_tolerance, sparse_system))
+    return {std::move(found->point), std::move(found->linearisation), std::move(found->set)};
+  (void)factorise_on(program->qp, S, system);
+  return linearised(program, std::move(point), S, gradient_tolerance, {}, system);
 }
 
 }  // namespace
@@ -65,8 +95,8 @@ std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>&
 
 template <Matrix M>
 std::shared_ptr<const Linearisation> linearise(const std::shared_ptr<const ScaledProgram<M>>& program,
-                                                  const Point& point, double gradient_tolerance,
-                                                  AugmentedSystem<M>& system) {
+                                               const Point& point, double gradient_tolerance,
+                                               AugmentedSystem<M>& system) {
   const auto& qp = program->qp;
   const ActiveSet S = active_rows(qp, point);
   if (!factorise_on(qp, S, system)) return {};

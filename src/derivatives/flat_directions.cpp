@@ -37,12 +37,14 @@ FlatDirections<M>::FlatDirections(const QuadraticProgram<M>& qp, const ActiveSet
   (void)settle(best);
 }
 
-/// Factorises with this sigma, and counts the rounds after which the part of a generic vector changes no more;
-/// returns its last change, relative.
+/// Factorises with this sigma, and counts the rounds after which the part of a generic vector changes no
+/// more; returns its last change, relative.
 template <Matrix M>
 double FlatDirections<M>::settle(double sigma) {
   count_.rounds = 0;
-  if (!system_.factorise(qp_.P, qp_.A, qp_.G, penalties_on<M>(set_, qp_.p(), RoundWeights{.sigma = sigma, .row = row_penalty, .hold = true})))
+  if (!system_.factorise(
+          qp_.P, qp_.A, qp_.G,
+          penalties_on<M>(set_, qp_.p(), RoundWeights{.sigma = sigma, .row = row_penalty, .hold = true})))
     return std::numeric_limits<double>::infinity();
   const DenseMatrix generic = generic_block(qp_.n(), 1);
   DenseMatrix before = generic;

@@ -14,7 +14,7 @@ class FlatDirections {
   /// `system` is one of the program's; its pattern is used, its factor is not.
   FlatDirections(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system);
 
-  /// The orthogonal projection of each column on N: what rounds (A3) leave of it as a right-hand side      (L2)
+  /// The orthogonal projection of each column on N: what rounds (A3) leave of it as a right-hand side (L2)
   [[nodiscard]] DenseMatrix part(const DenseMatrix& columns) const;
 
  private:

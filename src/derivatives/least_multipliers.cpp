@@ -63,8 +63,6 @@ std::optional<Point> least_multipliers(const QuadraticProgram<M>& qp, const Poin
   return {};
 }
 
-template std::optional<Point> least_multipliers(const QuadraticProgram<DenseMatrix>&, const Point&,
-                                                const ActiveSet&, double, DenseSystem&);
 template std::optional<Point> least_multipliers(const QuadraticProgram<SparseMatrix>&, const Point&,
                                                 const ActiveSet&, double, SparseSystem&);
 

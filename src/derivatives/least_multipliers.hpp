@@ -14,8 +14,6 @@ template <Matrix M>
                                                      const ActiveSet& rows, double tiny,
                                                      AugmentedSystem<M>& system);
 
-extern template std::optional<Point> least_multipliers(const QuadraticProgram<DenseMatrix>&, const Point&,
-                                                       const ActiveSet&, double, DenseSystem&);
 extern template std::optional<Point> least_multipliers(const QuadraticProgram<SparseMatrix>&, const Point&,
                                                        const ActiveSet&, double, SparseSystem&);
 

@@ -129,7 +129,7 @@ class HoldingRows {
   const QuadraticProgram<M>& qp_;
   const ActiveSet& S_;
   std::vector<bool> is_listed_;
-  std::vector<Index> rows_{};        // of G, then variables
+  std::vector<Index> rows_{};          // of G, then variables
   DenseMatrix rows_of_C_{}, moved_{};  // one column each: C' and Pi C'
   DualState state_{};
 };
@@ -167,9 +167,6 @@ std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<
   return Finished<M>{std::move(point), std::move(linearisation), std::move(T)};
 }
 
-template std::optional<Finished<DenseMatrix>> least_norm(
-    const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Finished<DenseMatrix>&, double,
-    AugmentedSystem<DenseMatrix>&);
 template std::optional<Finished<SparseMatrix>> least_norm(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Finished<SparseMatrix>&, double,
     AugmentedSystem<SparseMatrix>&);

@@ -7,10 +7,11 @@
 
 namespace altdiff::detail {
 
-/// Where x is not unique, all solutions have the multipliers of one of them, and P x and the rows with positive
-/// multipliers in common. Among them
+/// Where x is not unique, all solutions have the multipliers of one of them, and P x and the rows with
+/// positive multipliers in common. Among them
 ///
-///     x = argmin 1/2 |x|^2   s.t.  P x = P x_0,  A x = b,  G_S x = h_S,  I_S x = bounds_S,  and all others   (L1)
+///     x = argmin 1/2 |x|^2   s.t.  P x = P x_0,  A x = b,  G_S x = h_S,  I_S x = bounds_S,  and all others
+///     (L1)
 ///
 /// in the user's units is the one that is returned, whatever engine found the first. `found` is any solution,
 /// finished; `program` has the user's columns (S4). Rows that hold the least x back become strict ones of the
@@ -20,9 +21,6 @@ template <Matrix M>
                                                     const Finished<M>& found, double gradient_tolerance,
                                                     AugmentedSystem<M>& system);
 
-extern template std::optional<Finished<DenseMatrix>> least_norm(
-    const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Finished<DenseMatrix>&, double,
-    AugmentedSystem<DenseMatrix>&);
 extern template std::optional<Finished<SparseMatrix>> least_norm(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Finished<SparseMatrix>&, double,
     AugmentedSystem<SparseMatrix>&);

@@ -35,13 +35,14 @@ template <Matrix M>
 void RoundsLinearisation<M>::count_rounds() {
   const auto& qp = program_->qp;
   PointBlock t = zeros(qp, 1);
-  count_.rounds = std::max(
-      1, alternating_rounds(qp, system_, set_, solvable_right_side(qp, set_), t, limits_).enough);
+  count_.rounds =
+      std::max(1, alternating_rounds(qp, system_, set_, solvable_right_side(qp, set_), t, limits_).enough);
   PointBlock right_side = zeros(qp, 1);
   right_side.x = generic_block(qp.n(), 1);
   remove_flat_part(right_side.x);
   const PointBlock left = fixed_rounds(qp, system_, set_, right_side, t, count_);
-  if (std::max({norm(left.y), norm(left.z), norm(left.z_box)}) > leak_tol * norm(t.x)) count_.on_rows = rounds_on_rows;
+  if (std::max({norm(left.y), norm(left.z), norm(left.z_box)}) > leak_tol * norm(t.x))
+    count_.on_rows = rounds_on_rows;
 }
 
 template <Matrix M>

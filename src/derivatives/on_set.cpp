@@ -22,28 +22,30 @@ using Attempt = RoundWeights;
 /// factorisation survives, and the condensed matrix squares the condition. Tried in this order: sigma small
 /// enough for most; smaller where P is so ill conditioned that sigma drowns it; larger where rounding has
 /// made P indefinite; a larger penalty where rows are nearly dependent. Bounds that hold their variables come
-/// first, for they let nothing through; but where rows and bounds contradict each other, as those of an engine's
-/// first guess may, bounds with a penalty give way, and multipliers tell which of them is wrong.
+/// first, for they let nothing through; but where rows and bounds contradict each other, as those of an
+/// engine's first guess may, bounds with a penalty give way, and multipliers tell which of them is wrong.
 template <Matrix M>
 struct RoundPenalty;
 template <>
 struct RoundPenalty<DenseMatrix> {
-  static constexpr std::array attempts{
-      Attempt{.sigma = 1e-7, .row = 1e6, .hold = true},
-      Attempt{.sigma = 1e-7, .row = 1e6},
-      Attempt{.sigma = 1e-10, .row = 1e6},
-      Attempt{.sigma = 1e-12, .row = 1e6}, Attempt{.sigma = 1e-6, .row = 1e6},
-      Attempt{.sigma = 1e-5, .row = 1e6},  Attempt{.sigma = 1e-7, .row = 1e8}};
+  static constexpr std::array attempts{Attempt{.sigma = 1e-7, .row = 1e6, .hold = true},
+                                       Attempt{.sigma = 1e-7, .row = 1e6},
+                                       Attempt{.sigma = 1e-10, .row = 1e6},
+                                       Attempt{.sigma = 1e-12, .row = 1e6},
+                                       Attempt{.sigma = 1e-6, .row = 1e6},
+                                       Attempt{.sigma = 1e-5, .row = 1e6},
+                                       Attempt{.sigma = 1e-7, .row = 1e8}};
 };
 template <>
 struct RoundPenalty<SparseMatrix> {
-  static constexpr std::array attempts{
-      Attempt{.sigma = 1e-8, .row = 1e8, .hold = true},
-      Attempt{.sigma = 1e-8, .row = 1e8},
-      Attempt{.sigma = 1e-10, .row = 1e8},
-      Attempt{.sigma = 1e-12, .row = 1e8}, Attempt{.sigma = 1e-6, .row = 1e8},
-      Attempt{.sigma = 1e-5, .row = 1e8},  Attempt{.sigma = 1e-8, .row = 1e12},
-      Attempt{.sigma = 1e-8, .row = 1e16}};
+  static constexpr std::array attempts{Attempt{.sigma = 1e-8, .row = 1e8, .hold = true},
+                                       Attempt{.sigma = 1e-8, .row = 1e8},
+                                       Attempt{.sigma = 1e-10, .row = 1e8},
+                                       Attempt{.sigma = 1e-12, .row = 1e8},
+                                       Attempt{.sigma = 1e-6, .row = 1e8},
+                                       Attempt{.sigma = 1e-5, .row = 1e8},
+                                       Attempt{.sigma = 1e-8, .row = 1e12},
+                                       Attempt{.sigma = 1e-8, .row = 1e16}};
 };
 
 /// `largest`, or the weight of a row that gives way.

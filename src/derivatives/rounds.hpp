@@ -38,11 +38,12 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
                                const RoundLimits& limits);
 
 /// How many rounds a linear map is made of. With a fixed number, whatever the right-hand side, t is linear in
-/// it; and since the matrices of (A2) and (K2) are symmetric, so is the map, so that vjp is the adjoint of jvp.
+/// it; and since the matrices of (A2) and (K2) are symmetric, so is the map, so that vjp is the adjoint of
+/// jvp.
 struct RoundCount {
   int rounds = 0;
-  /// More rounds, for the rows of A and G alone. At a vertex x_bar has next to no effect on x, and rounding in
-  /// its balance with the multipliers would be all there is of u.
+  /// More rounds, for the rows of A and G alone. At a vertex x_bar has next to no effect on x, and rounding
+  /// in its balance with the multipliers would be all there is of u.
   int on_rows = 0;
 };
 

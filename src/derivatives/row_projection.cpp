@@ -27,8 +27,7 @@ RowProjection<M>::RowProjection(const QuadraticProgram<M>& qp, const ActiveSet& 
                                 const AugmentedSystem<M>& system)
     : gram_(qp), rows_(hard_rows(S, qp.p())), system_(system) {
   gram_.P *= 0;  // keeps its pattern
-  const Penalties unit{
-      .sigma = proximal, .A = Vector::Ones(qp.p()), .G = rows_.z, .box = rows_.box_mask()};
+  const Penalties unit{.sigma = proximal, .A = Vector::Ones(qp.p()), .G = rows_.z, .box = rows_.box_mask()};
   if (!system_.factorise(gram_.P, gram_.A, gram_.G, unit)) return;  // then nothing is taken off
   PointBlock t = zeros(gram_, 1);
   const PointBlock limits = generic_limits(gram_, ActiveSet{.z = rows_.z, .box = rows_.box});

@@ -67,7 +67,8 @@ PointBlock right_side(const QuadraticProgram<M>& qp, const Solution<M>& v, const
 
 /// What a change of the matrices does to the gradient at `turn`.
 template <Matrix M>
-DenseMatrix turned_gradient(const QuadraticProgram<M>& qp, const Point& turn, const QuadraticProgram<M>& dot) {
+DenseMatrix turned_gradient(const QuadraticProgram<M>& qp, const Point& turn,
+                            const QuadraticProgram<M>& dot) {
   Vector g = Vector::Zero(qp.n());
   if (dot.P.size() > 0) {
     g += 0.5 * (dot.P * turn.x);

@@ -52,17 +52,6 @@ void drop_rounding(Point& proof) {
 
 }  // namespace
 
-QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<DenseMatrix>& qp) {
-  return {.P = qp.P.sparseView(),
-          .q = qp.q,
-          .G = qp.G.sparseView(),
-          .h = qp.h,
-          .A = qp.A.sparseView(),
-          .b = qp.b,
-          .lb = qp.lb,
-          .ub = qp.ub};
-}
-
 std::vector<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp, const SolveWellPosed& solve) {
   const Index n = qp.n();
   const Index p = qp.p();

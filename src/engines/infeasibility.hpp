@@ -12,12 +12,6 @@ namespace altdiff::detail {
 /// Solves a program that has a solution, in one way or more.
 using SolveWellPosed = std::function<std::vector<Point>(const QuadraticProgram<SparseMatrix>&)>;
 
-/// The program with sparse matrices.
-[[nodiscard]] QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<DenseMatrix>& qp);
-[[nodiscard]] inline QuadraticProgram<SparseMatrix> sparse_program(const QuadraticProgram<SparseMatrix>& qp) {
-  return qp;
-}
-
 /// Phase 1: min 1/2 |e|^2 subject to A x + e_A = b, G x - e_G <= h, and the bounds as they are. Where no x
 /// satisfies the constraints, its multipliers y = -e_A and z = e_G are a Farkas vector.                 (C4)
 [[nodiscard]] std::vector<Point> find_primal_proof(const QuadraticProgram<SparseMatrix>& qp,

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <altdiff/problem.hpp>
+#include <concepts>
 #include <vector>
+
+#include "problem/sparse_program.hpp"
 
 namespace altdiff::detail {
 
@@ -28,6 +31,17 @@ struct ScaledProgram {
 
   /// `user` is normalised. Ruiz equilibration of the matrix [P A' G'; A 0 0; G 0 0] (S2).
   explicit ScaledProgram(const QuadraticProgram<M>& user, ScalingStart start = ScalingStart::Data);
+
+  /// The same, of dense matrices as sparse ones.
+  explicit ScaledProgram(const ScaledProgram<DenseMatrix>& dense)
+    requires std::same_as<M, SparseMatrix>
+      : qp(sparse_program(dense.qp)),
+        D(dense.D),
+        E_a(dense.E_a),
+        E_g(dense.E_g),
+        c(dense.c),
+        rows(dense.rows),
+        m_user(dense.m_user) {}
 
   [[nodiscard]] Point from_user(const Point& v) const;  ///< (S1)
   template <class V>

@@ -20,6 +20,7 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double worth_mending = 1e-11;  // a residual above is worth a look at the set
 constexpr int most_refinements = 4;
 constexpr double clearly_dependent = 2e-14;
+constexpr double touching_tol = 1e-9;  // slack of a row, relative to what its value is the sum of
 
 std::size_t at_index(Index i) { return static_cast<std::size_t>(i); }
 
@@ -332,12 +333,25 @@ void ActiveSetEngine::add_correction(const Run& run, std::span<const DualState> 
   split_multipliers(run, states);
 }
 
+/// Whether a row that no multiplier can move, and that is not one of zeros, is at one of its limits.
+bool ActiveSetEngine::touches(Index row, Index column) const {
+  const double size = row_size(column, row);
+  if (row < m_ && at(column).matrices.G_rows().col(row).isZero(0)) return false;
+  const double value = row < m_ ? products_.Gx(row, column) : point.x(bounded_[at_index(row - m_)], column);
+  const double slack = std::min(upper_(row, column) - value, value - lower_(row, column));
+  return slack <= touching_tol * size;
+}
+
 void ActiveSetEngine::measure_margin(const Run& run) {
   const double* lengths = at(run.first).space->lengths();
   for (Index j = run.first; j < run.first + run.count; ++j) {
     double smallest = infinite;
     for (Index i = 0; i < k_; ++i) {
-      if (lower_(i, j) == upper_(i, j) || std::isinf(lengths[i])) continue;
+      if (lower_(i, j) == upper_(i, j)) continue;
+      if (std::isinf(lengths[i])) {
+        if (touches(i, j)) smallest = 0;  // with the equalities that imply it, a redundant row
+        continue;
+      }
       const double value = i < m_ ? products_.Gx(i, j) : point.x(bounded_[at_index(i - m_)], j);
       const double multiplier = std::abs(lambda_(i, j)) * lengths[i];
       const double slack = std::min(upper_(i, j) - value, value - lower_(i, j)) / lengths[i];

@@ -23,7 +23,7 @@ struct Instance {
   const double* ub = nullptr;
   const double* pull = nullptr;  // taken off q where the set is searched, but not in residuals; null: zero
 
-  bool of_another_P = false;     // the space is that of P + R, while residuals are those of P
+  bool of_another_P = false;  // the space is that of P + R, while residuals are those of P
 
   [[nodiscard]] VectorsView vectors() const;
   [[nodiscard]] double largest_P() const;  ///< of the symmetric part of P, in absolute value
@@ -106,6 +106,7 @@ class ActiveSetEngine {
   [[nodiscard]] double row_size(Index column, Index row) const;
   void correct(const Run& run, std::span<DualState> state);
   void measure_margin(const Run& run);
+  [[nodiscard]] bool touches(Index row, Index column) const;
   void mark_ill_conditioned(const Run& run, std::span<const DualState> states);
 
   std::span<const Instance> instances_;
