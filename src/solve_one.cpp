@@ -55,6 +55,18 @@ void log_end(const Settings& settings, const Solution<M>& solution, double secon
            solution.primal_residual, solution.dual_residual, solution.duality_gap);
 }
 
+template <Matrix M>
+Solution<M> no_point(const QuadraticProgram<M>& qp, Status status) {
+  Solution<M> solution;
+  static_cast<Point&>(solution) = {.x = Vector::Constant(qp.n(), nan),
+                                   .y = Vector::Constant(qp.p(), nan),
+                                   .z = Vector::Constant(qp.m(), nan),
+                                   .z_box = Vector::Constant(qp.n(), nan)};
+  solution.status = status;
+  solution.objective = nan;
+  return solution;
+}
+
 /// One problem on its way: scaled, through the engine, finished, and checked against the user's own numbers.
 template <Matrix M>
 class Solver {
@@ -368,16 +380,7 @@ class Solver {
         solution_.margin < degenerate_margin || !solution_.unique || !solution_.linearisation->independent();
   }
 
-  Solution<M> without_point(Status status) {
-    solution_ = {};
-    static_cast<Point&>(solution_) = {.x = Vector::Constant(user_.n(), nan),
-                                      .y = Vector::Constant(user_.p(), nan),
-                                      .z = Vector::Constant(user_.m(), nan),
-                                      .z_box = Vector::Constant(user_.n(), nan)};
-    solution_.status = status;
-    solution_.objective = nan;
-    return solution_;
-  }
+  Solution<M> without_point(Status status) { return solution_ = no_point<M>(user_, status); }
 
   static Status status_of(Outcome outcome) {
     switch (outcome) {
@@ -418,7 +421,8 @@ template <Matrix M>
 Solution<M> solve_one(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial) {
   const auto begin = std::chrono::steady_clock::now();
   const Watch watch(settings.poll, settings.time_limit);
-  Solution<M> solution = Solver<M>(qp, settings).run(initial);
+  Solution<M> solution =
+      out_of_time() ? no_point<M>(qp, Status::TimeLimit) : Solver<M>(qp, settings).run(initial);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   log_end(settings, solution, seconds.count());
   return solution;
