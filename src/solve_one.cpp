@@ -67,6 +67,18 @@ ActiveSet with_units_of(ActiveSet set, const ScaledProgram<From>& from, const Sc
   return set;
 }
 
+template <Matrix M>
+Solution<M> no_point(const QuadraticProgram<M>& qp, Status status) {
+  Solution<M> solution;
+  static_cast<Point&>(solution) = {.x = Vector::Constant(qp.n(), nan),
+                                   .y = Vector::Constant(qp.p(), nan),
+                                   .z = Vector::Constant(qp.m(), nan),
+                                   .z_box = Vector::Constant(qp.n(), nan)};
+  solution.status = status;
+  solution.objective = nan;
+  return solution;
+}
+
 /// One problem on its way: scaled, through the engine, finished, and checked against the user's own numbers.
 template <Matrix M>
 class Solver {
@@ -441,6 +453,7 @@ class Solver {
   Solution<M> keep_engine_point(Engine& engine, Status status) {
     solution_.status = status;
     if (engine.factorised() && status != Status::NumericalError && status != Status::TimeLimit) {
+      const Overtime solved;
       RoundLimits limits = truncated;
       limits.tolerance = settings_.gradient_tolerance;
       solution_.linearisation = std::make_shared<RoundsLinearisation<M>>(
@@ -507,16 +520,7 @@ class Solver {
         solution_.margin < degenerate_margin || !solution_.unique || !solution_.linearisation->independent();
   }
 
-  Solution<M> without_point(Status status) {
-    solution_ = {};
-    static_cast<Point&>(solution_) = {.x = Vector::Constant(user_.n(), nan),
-                                      .y = Vector::Constant(user_.p(), nan),
-                                      .z = Vector::Constant(user_.m(), nan),
-                                      .z_box = Vector::Constant(user_.n(), nan)};
-    solution_.status = status;
-    solution_.objective = nan;
-    return solution_;
-  }
+  Solution<M> without_point(Status status) { return solution_ = no_point<M>(user_, status); }
 
   static Status status_of(Outcome outcome) {
     switch (outcome) {
@@ -560,7 +564,8 @@ template <Matrix M>
 Solution<M> solve_one(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial) {
   const auto begin = std::chrono::steady_clock::now();
   const Watch watch(settings.poll, settings.time_limit);
-  Solution<M> solution = Solver<M>(qp, settings).run(initial);
+  Solution<M> solution =
+      out_of_time() ? no_point<M>(qp, Status::TimeLimit) : Solver<M>(qp, settings).run(initial);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   log_end(settings, solution, seconds.count());
   return solution;

@@ -237,6 +237,7 @@ class NativeObjective(Protocol):
         stopping: str,
         max_iterations: int,
         trace: bool,
+        time_limit: float,
     ) -> NativeResult: ...
 
 
@@ -307,6 +308,7 @@ class NativeTermProblem(Protocol):
         stopping: str,
         max_iterations: int,
         trace: bool,
+        time_limit: float,
     ) -> NativeResult:
         """The Jacobian with respect to q (a linear term), b, h, lb or ub, or to a field of a term, (term,
         place among P, q, weight, map, offset); or the derivative along a tangent, whose P is absent."""

@@ -79,17 +79,8 @@ def alternating_differentiation(
     or a sum of the terms of `solve_convex`, replaces P and q; `wrt` may then also name a number that a single
     term has, and the Jacobian is (n, ...) with the shape of the number.
     """
-    if stopping not in _STOPPING:
-        raise ValueError(f"stopping must be one of {', '.join(_STOPPING)}, got {stopping!r}")
     arguments = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
-    settings = (
-        real_setting("rho", rho),
-        real_setting("tolerance", tolerance),
-        stopping,
-        integer_setting("max_iterations", max_iterations),
-        flag_setting("trace", trace),
-        math.inf if time_limit is None else real_setting("time_limit", time_limit),
-    )
+    settings = _settings(rho, tolerance, stopping, max_iterations, trace, time_limit)
     if isinstance(objective, Objective):
         _require_no_quadratic(arguments)
         last, image = differentiate_terms(objective, arguments, wrt, tangent, settings)
@@ -112,6 +103,21 @@ def alternating_differentiation(
         jacobian = -jacobian
     return AlternatingResult(
         result.x, result.y, result.z, jacobian, result.iterations, result.converged, result.trace
+    )
+
+
+def _settings(
+    rho: float, tolerance: float, stopping: str, max_iterations: int, trace: bool, time_limit: float | None
+) -> tuple[float, float, str, int, bool, float]:
+    if stopping not in _STOPPING:
+        raise ValueError(f"stopping must be one of {', '.join(_STOPPING)}, got {stopping!r}")
+    return (
+        real_setting("rho", rho),
+        real_setting("tolerance", tolerance),
+        stopping,
+        integer_setting("max_iterations", max_iterations),
+        flag_setting("trace", trace),
+        math.inf if time_limit is None else real_setting("time_limit", time_limit),
     )
 
 

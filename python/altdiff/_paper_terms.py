@@ -29,7 +29,7 @@ def differentiate_terms(
     given: Mapping[str, Any],
     wrt: str,
     tangent: Mapping[str, Any] | None,
-    settings: tuple[float, float, str, int, bool],
+    settings: tuple[float, float, str, int, bool, float],
 ) -> tuple[NativeResult, Array]:
     """The last round, and the Jacobian in the shape of what it is with respect to."""
     layout, numbers, constraints = arrays_of(objective, [given[name] for name in CONSTRAINTS])

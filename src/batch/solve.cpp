@@ -10,6 +10,7 @@
 #include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/parallel_for.hpp"
+#include "linalg/pieces.hpp"
 #include "linalg/threads.hpp"
 #include "linalg/watch.hpp"
 #include "problem/certificates.hpp"
@@ -130,11 +131,7 @@ class BatchSolver {
     for (Index i = first; i < last; ++i) {
       Member member{.i = i, .instance = instance_of(program_, i)};
       if (!valid_vectors(member.instance)) continue;
-      if (late) {
-        give_up(i);
-      } else {
-        members.push_back(std::move(member));
-      }
+      late ? give_up(i) : members.push_back(std::move(member));
     }
     if (!result_->quartets.empty()) solve_quartets(members);
     const bool own = own_spaces() && result_->quartets.empty();
@@ -150,8 +147,7 @@ class BatchSolver {
     if (!members.empty()) solve_together(members);
   }
 
-  /// For an instance that is not solved when the time is over.
-  void give_up(Index i) { solution_.status[at(i)] = Status::TimeLimit; }
+  void give_up(Index i) { solution_.status[at(i)] = Status::TimeLimit; }  // the point is NaN
 
   /// Leaves the instance without one if the active set does not serve, or there is no time.
   void find_space(Member& member) {
@@ -170,8 +166,7 @@ class BatchSolver {
   void solve_quartets(std::vector<Member>& members) {
     const Index k = result_->quartets[0].inequalities();
     Quartet::Workspace workspace(program_.n, program_.m, program_.p, k);
-    const auto rows = static_cast<double>(program_.n + program_.p + k);
-    const double work = lanes * rows * rows * rows;
+    const double work = lanes * multiplications(program_.n + program_.p + k, program_.n + k, program_.n + k);
     for (auto first = members.begin(), end = first; first != members.end(); first = end) {
       const Index place = first->i / lanes;
       end = std::find_if(first, members.end(), [&](const Member& other) { return other.i / lanes != place; });
@@ -339,8 +334,8 @@ class BatchSolver {
 
   /// Where the active set does not serve: P is not definite enough, or the answer did not pass the check.
   void hand_on(Index i, const Instance& instance, bool at_limit) {
+    if (out_of_time()) return give_up(i);
     try {
-      if (out_of_time()) throw OutOfTime();
       solve_elsewhere(i, instance, at_limit);
     } catch (const OutOfTime&) {
       give_up(i);

@@ -67,12 +67,27 @@ def differentiating(data: dict[str, Any], what: str) -> Call:
     return lambda: s.vjp(np.ones_like(s.x), z_bar=np.ones_like(s.z))
 
 
-def algorithm_1() -> Call:
+def algorithm_1(data: dict[str, Any]) -> Call:
     """The paper's rounds, with a tolerance that they do not reach."""
-    data = dense_data((), 200, 200, 20)
-    return lambda: altdiff.alternating_differentiation(
-        data["P"], data["q"], data["G"], data["h"], data["A"], data["b"], wrt="q", tolerance=1e-15
+    fields = {name: value for name, value in data.items() if name not in ("lb", "ub")}
+    return lambda **settings: altdiff.alternating_differentiation(
+        **fields, wrt="q", tolerance=1e-15, max_iterations=3000, **settings
     )
+
+
+def kinks(size: int) -> dict[str, Any]:
+    """Programs whose solutions lie on rows that do not push: derivatives by convention."""
+    rng = np.random.default_rng(0)
+    x, G = rng.normal(size=(size, 20)), rng.normal(size=(size, 30, 20))
+    h = (G @ x[..., None])[..., 0] + (np.arange(30) > 2)
+    return {"P": np.eye(20), "q": -x, "G": G, "h": h}
+
+
+def contradictory(n: int) -> dict[str, Any]:
+    """A sparse program with two rows that contradict each other a little: a search for the proof."""
+    data = sparse_data(n)
+    row: Any = sp.csc_matrix(np.ones((1, n)))
+    return {**data, "G": sp.vstack([data["G"], row, -row]).tocsc(), "h": np.r_[data["h"], 0.0, -1e-5]}
 
 
 def convex(size: tuple[int, ...], n: int) -> Call:
@@ -96,11 +111,16 @@ LOADS = {
     "dense batch, tiny": Load(lambda: solving(dense_data((100_000,), 8, 12)), 12),
     "dense, one": Load(lambda: solving(dense_data((), 1200, 2400)), 2400),
     "dense, singular P": Load(lambda: solving(dense_data((), 800, 1600, rank=200)), 2400),
+    "dense, large": Load(lambda: solving(dense_data((), 4000, 2000)), 4000),
+    "dense batch, kinks": Load(lambda: solving(kinks(3000)), 30),
+    "dense batch, singular P": Load(lambda: solving(dense_data((400,), 40, 60, rank=10)), 100),
     "dense, interior point": Load(lambda: solving(dense_data((), 1000, 2000), method="interior_point"), 3000),
     "dense, alternating": Load(
         lambda: solving(dense_data((40,), 100, 200), method="alternating", finish=False, tolerance=1e-13), 300
     ),
     "sparse, one": Load(lambda: solving(sparse_data(2500)), 1500),
+    "sparse, large": Load(lambda: solving(sparse_data(20_000)), 4000),
+    "sparse, contradictory": Load(lambda: solving(contradictory(800)), 1600),
     "sparse batch": Load(lambda: solving(sparse_data(300, (200,))), 600),
     "sparse, alternating": Load(
         lambda: solving(sparse_data(600), method="alternating", tolerance=1e-12), 1200
@@ -115,7 +135,8 @@ LOADS = {
     "vjp, dense batch": Load(lambda: differentiating(dense_data((10_000,), 40, 80), "vjp"), 80, False),
     "vjp, sparse batch": Load(lambda: differentiating(sparse_data(300, (600,)), "vjp"), 600, False),
     "jvp, sparse batch": Load(lambda: differentiating(sparse_data(300, (600,)), "jvp"), 600, False),
-    "algorithm 1": Load(algorithm_1, 200, False),
+    "algorithm 1": Load(lambda: algorithm_1(dense_data((), 200, 200, 20)), 200),
+    "algorithm 1, sparse": Load(lambda: algorithm_1(sparse_data(300)), 600),
     "budget": Load(budget, 1, False),
 }
 
