@@ -1,5 +1,6 @@
 #include <altdiff/batch.hpp>
 #include <altdiff/solve.hpp>
+#include <altdiff/watch.hpp>
 
 #include "batch/linearisation.hpp"
 #include "linalg/threads.hpp"
@@ -95,6 +96,7 @@ Solution<SparseMatrix> solve_checked(const QuadraticProgram<SparseMatrix>& qp, c
 
 template <Matrix M>
 Solution<M> solve(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial) {
+  const Watch watch(settings.poll, settings.time_limit);
   check(qp);
   check(settings);
   return solve_checked(qp, settings, initial);

@@ -3,10 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "derivatives/finish.hpp"
 #include "engines/active_set/proximal.hpp"
 #include "engines/interior_point.hpp"
 #include "linalg/norms.hpp"
+#include "linalg/watch.hpp"
 #include "problem/rows.hpp"
 #include "problem/scaling.hpp"
 
@@ -33,6 +33,7 @@ Point in_units_of_program(Point v, double factor) {
 
 CarefulPoints solve_carefully(const QuadraticProgram<SparseMatrix>& qp, const Settings& settings,
                               CostUnit unit) {
+  if (out_of_time()) return {};
   const auto program = std::make_shared<const ScaledProgram<SparseMatrix>>(qp, ScalingStart::UnitRows);
   const double factor = cost_factor(program->qp, unit);
   if (unit == CostUnit::Objective && factor == 1) return {};
@@ -46,11 +47,30 @@ CarefulPoints solve_carefully(const QuadraticProgram<SparseMatrix>& qp, const Se
   (void)engine.run(target);
   const Point point = in_units_of_program(engine.point(), factor);  // (S6)
   CarefulPoints found{.points = {program->to_user(point)}, .iterations = engine.iterations()};
-  if (const auto finished = finish(program, point, settings.gradient_tolerance, engine.system()))
+  if (const auto finished = finish_in_time(program, point, settings.gradient_tolerance, engine.system()))
     found.points.insert(found.points.begin(), program->to_user(finished->point));
   std::erase_if(found.points, [](const Point& v) { return !v.x.allFinite(); });
   return found;
 }
+
+template <Matrix M>
+std::optional<Finished<M>> finish_in_time(const std::shared_ptr<const ScaledProgram<M>>& program,
+                                          const Point& start, double gradient_tolerance,
+                                          AugmentedSystem<M>& system) {
+  if (out_of_time()) return {};
+  try {
+    return finish(program, start, gradient_tolerance, system);
+  } catch (const OutOfTime&) {
+    return {};
+  }
+}
+
+template std::optional<Finished<DenseMatrix>> finish_in_time(
+    const std::shared_ptr<const ScaledProgram<DenseMatrix>>&, const Point&, double,
+    AugmentedSystem<DenseMatrix>&);
+template std::optional<Finished<SparseMatrix>> finish_in_time(
+    const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Point&, double,
+    AugmentedSystem<SparseMatrix>&);
 
 std::optional<Point> look_densely(const QuadraticProgram<SparseMatrix>& qp) {
   if (qp.n() + qp.m() + qp.p() > small_enough) return {};

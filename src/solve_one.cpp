@@ -17,10 +17,9 @@
 #include "engines/alternating.hpp"
 #include "engines/infeasibility.hpp"
 #include "engines/interior_point.hpp"
-#include "linalg/threads.hpp"
+#include "linalg/watch.hpp"
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
-#include "problem/deadline.hpp"
 #include "problem/residuals.hpp"
 #include "problem/sparse_program.hpp"
 #include "solve_carefully.hpp"
@@ -60,6 +59,16 @@ void log_end(const Settings& settings, const Solution<M>& solution, double secon
            solution.primal_residual, solution.dual_residual, solution.duality_gap);
 }
 
+/// The same set with the weights of its rows in the units of another scaling (S1).
+template <Matrix From, Matrix To>
+ActiveSet with_units_of(ActiveSet set, const ScaledProgram<From>& from, const ScaledProgram<To>& to) {
+  if (!set.soft()) return set;
+  const double c = from.c / to.c;
+  set.give.z.array() *= c * (to.E_g.array() / from.E_g.array()).square();
+  set.give.box.array() *= c * (from.D.array() / to.D.array()).square();
+  return set;
+}
+
 /// One problem on its way: scaled, through the engine, finished, and checked against the user's own numbers.
 template <Matrix M>
 class Solver {
@@ -71,9 +80,26 @@ class Solver {
         tries_again_(tries_again) {}
 
   Solution<M> run(const Point& initial) {
+    try {
+      return run_in_time(initial);
+    } catch (const OutOfTime&) {
+      return without_point(Status::TimeLimit);
+    }
+  }
+
+  std::optional<Solution<M>> only_finish(const Point& point) {
+    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+    if (!try_finish(program_->from_user(point), system)) return {};
+    return solution_;
+  }
+
+ private:
+  Solution<M> run_in_time(const Point& initial) {
     log_sizes();
+    if (out_of_time()) return without_point(Status::TimeLimit);
     const Curvature curvature = curvature_of(user_.P);
     if (curvature == Curvature::Negative) return without_point(Status::NonConvex);
+    if (out_of_time()) return without_point(Status::TimeLimit);
     const bool warm = initial.x.size() > 0;
     const Point start = program_->from_user(filled(initial, user_.n(), user_.p(), user_.m(), " of initial"));
     AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
@@ -84,13 +110,6 @@ class Solver {
     return run_interior_point(std::move(system));
   }
 
-  std::optional<Solution<M>> only_finish(const Point& point) {
-    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
-    if (!try_finish(program_->from_user(point), system)) return {};
-    return solution_;
-  }
-
- private:
   void log_sizes() const {
     log_line(settings_,
              "altdiff: %lld variables, %lld inequalities, %lld equalities; %lld numbers in P, %lld in G, "
@@ -108,7 +127,8 @@ class Solver {
   Solution<M> run_doubtful(AugmentedSystem<M> system) {
     run_interior_point(std::move(system), doubtful_rho);
     const bool minimum = solution_.status == Status::Solved && curves_upwards();
-    if (minimum || solution_.status == Status::PrimalInfeasible) return solution_;
+    if (minimum || solution_.status == Status::PrimalInfeasible || solution_.status == Status::TimeLimit)
+      return solution_;
     return without_point(Status::NonConvex);
   }
 
@@ -118,6 +138,7 @@ class Solver {
     const auto& qp = program_->qp;
     const ActiveSet S = active_rows(qp, program_->from_user(solution_));
     AugmentedSystem<M> system(qp.P, qp.A, qp.G);
+    const Overtime solved;
     return system.factorise(qp.P, qp.A, qp.G, penalties_on<M>(S, qp.p(), no_curvature));
   }
 
@@ -151,8 +172,8 @@ class Solver {
       accept(point);
       return keep_point(point, Status::Solved, used);
     }
-    if (outcome == InteriorOutcome::TimeLimit) return keep_point(point, Status::TimeLimit, used);
     if (settled_otherwise()) return solution_;
+    if (out_of_time()) return keep_best(point, Status::TimeLimit, used);
     if (outcome == InteriorOutcome::MaxIterations) return keep_best(point, Status::MaxIterations, used);
     // Rounding to single precision is forgiven only where a minimum was found in spite of it.
     if (tries_again_ && curves_downwards(user_.P)) return without_point(Status::NonConvex);
@@ -196,6 +217,7 @@ class Solver {
   /// Dense programs have been there before.
   bool solved_by_active_set() {
     if constexpr (std::same_as<M, SparseMatrix>) {
+      if (out_of_time()) return false;
       const auto found = look_densely(user_);
       if (!found) return false;
       const Point point = program_->from_user(*found);
@@ -229,7 +251,7 @@ class Solver {
 
   /// Without the limits that are far away; the origin follows x to those that stop it.
   bool settled_near_by() {
-    if (!tries_again_) return false;
+    if (!tries_again_ || out_of_time()) return false;
     auto found = solve_near_by(
         sparse_program(user_), [this](const auto& qp) { return solve_once(qp); },
         [this](const Point& ray) { return proves_dual(ray); });
@@ -242,7 +264,7 @@ class Solver {
 
   /// Another program that has the same solutions, without further tries.
   Solution<SparseMatrix> solve_once(const QuadraticProgram<SparseMatrix>& qp) {
-    Settings settings = for_the_time_left();
+    Settings settings = settings_;
     settings.log = {};
     auto found = Solver<SparseMatrix>(qp, settings, false).run({});
     solution_.iterations += found.iterations;
@@ -261,13 +283,25 @@ class Solver {
     solution_.margin = found.margin;
     solution_.unique = found.unique;
     solution_.degenerate = found.degenerate;
-    if (!solution_.unique) choose_least_norm();
+    if (!solution_.unique) finish_again();
     return true;
+  }
+
+  /// For the conventions of this program; where it does not work out, what was found stays.
+  void finish_again() {
+    const Solution<M> found = solution_;
+    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+    if (try_finish(program_->from_user(found), system)) {
+      solution_.iterations = found.iterations;
+    } else {
+      solution_ = found;
+    }
   }
 
   // A search for proofs of their own, where the engine neither solved nor found one on its way.
 
   bool infeasibility_proved() {
+    if (out_of_time()) return false;
     const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
     const auto found = find_primal_proof(scaled.qp, careful_solve(),
                                          [&](const Point& y) { return proves_primal(scaled.to_user(y)); });
@@ -278,7 +312,7 @@ class Solver {
   /// Rows that contradict each other by less than the tolerance are met at the point that is nearest to all
   /// of them.
   bool solved_within_tolerance() {
-    if (!tries_again_ || nearest_.size() == 0) return false;
+    if (!tries_again_ || nearest_.size() == 0 || out_of_time()) return false;
     auto consistent = sparse_program(user_);
     consistent.b = consistent.A * nearest_;
     consistent.h = consistent.h.cwiseMax(consistent.G * nearest_);
@@ -290,6 +324,7 @@ class Solver {
   }
 
   bool unboundedness_proved() {
+    if (out_of_time()) return false;
     const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
     return find_dual_proof(scaled.qp, careful_solve(),
                            [&](const Point& d) { return proves_dual(scaled.to_user(d)); });
@@ -297,17 +332,11 @@ class Solver {
 
   [[nodiscard]] SolveWellPosed careful_solve() const {
     return [this](const QuadraticProgram<SparseMatrix>& qp) {
-      return solve_carefully(qp, for_the_time_left()).points;
+      return solve_carefully(qp, settings_).points;
     };
   }
 
   [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
-
-  [[nodiscard]] Settings for_the_time_left() const {
-    Settings settings = settings_;
-    settings.time_limit = deadline_.seconds_left();
-    return settings;
-  }
 
   /// The point of another way, judged like any other; its derivatives are taken in the scaling that found it.
   bool solved_carefully(bool unfinished_too) {
@@ -316,7 +345,8 @@ class Solver {
   }
 
   bool solved_carefully(bool unfinished_too, CostUnit unit) {
-    const CarefulPoints found = solve_carefully(sparse_program(user_), for_the_time_left(), unit);
+    if (out_of_time()) return false;
+    const CarefulPoints found = solve_carefully(sparse_program(user_), settings_, unit);
     solution_.iterations += found.iterations;
     const auto usual =
         std::exchange(program_, std::make_shared<ScaledProgram<M>>(user_, ScalingStart::UnitRows));
@@ -348,9 +378,15 @@ class Solver {
 
   Solution<M> keep_point(const Point& scaled_point, Status status, AugmentedSystem<M>& system) {
     solution_.status = status;
-    solution_.linearisation = linearise(program_, scaled_point, settings_.gradient_tolerance, system);
+    solution_.linearisation = status == Status::TimeLimit ? nullptr : linearised(scaled_point, system);
     if (solution_.linearisation) describe(scaled_point);
     return solution_;
+  }
+
+  [[nodiscard]] std::shared_ptr<const Linearisation> linearised(const Point& scaled_point,
+                                                                AugmentedSystem<M>& system) const {
+    const Overtime stopped;
+    return linearise(program_, scaled_point, settings_.gradient_tolerance, system);
   }
 
   Solution<M> run_engine(const Point& start) {
@@ -379,7 +415,7 @@ class Solver {
 
   /// The finish's point, if its residuals, from the user's data, are below tolerance.
   bool try_finish(const Point& start, AugmentedSystem<M>& system, double tolerance) {
-    auto finished = finish(program_, start, settings_.gradient_tolerance, system);
+    auto finished = finish_in_time(program_, start, settings_.gradient_tolerance, system);
     if (!finished) return false;
     accept(finished->point);
     if (!residuals_.below(tolerance)) {
@@ -391,25 +427,27 @@ class Solver {
     solution_.status = Status::Solved;
     solution_.linearisation = std::move(finished->linearisation);
     describe(finished->point);
-    if (!solution_.unique) choose_least_norm();
+    if (solution_.unique) return true;
+    try {
+      choose_least_norm(finished->set);
+    } catch (const OutOfTime&) {  // what was found is a solution, too
+    }
     return true;
   }
 
   /// Where several x are as good, the least of them in the user's units (L1); else the one that was found.
   /// By (K2) for dense data too: the directions that cost nothing are lost in the rounding of (K1).
-  void choose_least_norm() {
+  void choose_least_norm(const ActiveSet& set) {
     using Sparse = SparseMatrix;
     const auto program =
         std::make_shared<const ScaledProgram<Sparse>>(sparse_program(user_), ScalingStart::RowsOnly);
-    const auto new_system = [&] {
-      return AugmentedSystem<Sparse>(program->qp.P, program->qp.A, program->qp.G);
+    const Finished<Sparse> first_found{program->from_user(solution_), solution_.linearisation,
+                                       with_units_of(set, *program_, *program)};
+    const auto solve = [&](const QuadraticProgram<Sparse>& qp) {
+      return solve_carefully(qp, settings_).points;
     };
-    auto system = new_system();
-    auto found = finish(program, program->from_user(solution_), settings_.gradient_tolerance, system);
-    if (found && !found->linearisation->regular()) {
-      system = new_system();  // it was given away
-      found = least_norm(program, *found, settings_.gradient_tolerance, system);
-    }
+    AugmentedSystem<Sparse> system(program->qp.P, program->qp.A, program->qp.G);
+    auto found = least_norm(program, first_found, settings_.gradient_tolerance, system, solve);
     if (!found) return;
     const Solution<M> first = solution_;
     accept_user(program->to_user(found->point));
@@ -424,7 +462,7 @@ class Solver {
   /// Without the finish, derivatives run on the factor of the engine's last round, as in the paper.
   Solution<M> keep_engine_point(Engine& engine, Status status) {
     solution_.status = status;
-    if (status != Status::NumericalError) {
+    if (engine.factorised() && status != Status::NumericalError && status != Status::TimeLimit) {
       RoundLimits limits = truncated;
       limits.tolerance = settings_.gradient_tolerance;
       solution_.linearisation = std::make_shared<RoundsLinearisation<M>>(
@@ -528,7 +566,6 @@ class Solver {
   };
 
   const Settings& settings_;
-  const Deadline deadline_{settings_.time_limit};
   QuadraticProgram<M> user_;
   std::shared_ptr<const ScaledProgram<M>> program_;
   bool tries_again_;  // with another program that has the same solutions
@@ -544,6 +581,7 @@ class Solver {
 template <Matrix M>
 Solution<M> solve_one(const QuadraticProgram<M>& qp, const Settings& settings, const Point& initial) {
   const auto begin = std::chrono::steady_clock::now();
+  const Watch watch(settings.poll, settings.time_limit);
   Solution<M> solution = Solver<M>(qp, settings).run(initial);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   log_end(settings, solution, seconds.count());

@@ -12,3 +12,4 @@
 #include <altdiff/solution.hpp>
 #include <altdiff/solve.hpp>
 #include <altdiff/version.hpp>
+#include <altdiff/watch.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <altdiff/objective.hpp>
+#include <limits>
 #include <vector>
 
 namespace altdiff {
@@ -39,6 +40,7 @@ struct AlternatingSettings {
   Stopping stopping = Stopping::Paper;
   int max_iterations = 100000;
   bool trace = false;
+  double time_limit = std::numeric_limits<double>::infinity();  ///< seconds; the last round is kept
 };
 
 /// What one round left behind.

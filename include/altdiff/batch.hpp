@@ -71,6 +71,12 @@ using BatchGradient = std::array<double*, 8>;
 struct Missing {
   double value = std::numeric_limits<double>::quiet_NaN();
   bool unless_solved = false;  ///< true: an instance that stopped early has none either
+
+  /// Whether an instance has a derivative of its own: it has a factor, whatever its status, unless only those
+  /// that are solved count. Dense, sparse and convex batches all ask here.
+  [[nodiscard]] bool differentiable(bool has_factor, Status status) const {
+    return has_factor && (!unless_solved || status == Status::Solved);
+  }
 };
 
 /// Solves every instance; matrices that instances share are factorised once. An instance with NaN, a

@@ -126,7 +126,7 @@ class _SolvedRows:
     def __init__(
         self, softmax: bool, rows: Rows, shapes: list[tuple[int, ...]], capped: bool, on_failure: str
     ) -> None:
-        self.rows, self.shapes, self.capped = rows, shapes, capped
+        self.softmax, self.rows, self.shapes, self.capped = softmax, rows, shapes, capped
         self.missing = np.nan if on_failure == "nan" else 0.0
         self.native = _native(softmax, rows)
         self.x = np.empty_like(rows.y)
@@ -137,6 +137,14 @@ class _SolvedRows:
             raise SolveError(self.status, "budget")
         if failed and on_failure == "zero":
             self.x[self.status != Status.SOLVED] = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles have: not the core's part, which knows the arrays by address."""
+        return {name: value for name, value in self.__dict__.items() if name != "native"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.native = _native(self.softmax, self.rows)
 
     def placed(self, array: Numbers) -> Numbers:
         """With the rows along the user's axis."""

@@ -9,12 +9,12 @@ import numpy as np
 
 from altdiff import _convex_batch
 from altdiff._arrays import is_sparse, real_array
-from altdiff._convex_batch import Numbers
 from altdiff._convex_layout import layout_of_terms
 from altdiff._directions import cotangent
 from altdiff._fields import CONSTRAINTS, POINT
 from altdiff._layer import Solved
 from altdiff._objectives import Objective, labels_of
+from altdiff._revived import Again
 from altdiff._settings import native_settings
 from altdiff._solution import Number, Tangent
 from altdiff._stack import is_list_of_sparse
@@ -142,9 +142,8 @@ def solve_convex(
     layout, numbers, constraints = arrays_of(objective, (G, h, A, b, lb, ub))
     start = None if initial is None else _start(initial)
     problem = _convex_batch.constraint_problem(layout, constraints)
-    given = Numbers.of_arrays(numbers)
-    batch = _convex_batch.solve(objective.structure, layout, given, problem, checked, start)
-    return _solution(Solved(batch))
+    batch = _convex_batch.solve_arrays(objective.structure, layout, numbers, problem, checked, start)
+    return _solution(Solved(batch, call=Again(settings, start)))
 
 
 def _start(initial: ConvexSolution | ArrayLike) -> dict[str, Array]:

@@ -16,7 +16,7 @@ from altdiff._native import core
 from altdiff._problem import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from altdiff._arrays import Array, Block
     from altdiff._binding import Evaluate, NativeSettings, NativeSmoothBatch, NativeTerm
@@ -59,6 +59,10 @@ class ConvexBatch(CoreBatch):
     def places(self) -> list[tuple[int, int]]:
         """Term and field of each number."""
         return number_places(self.objective or ())
+
+    def recipe(self) -> tuple[Callable[..., ConvexBatch], tuple[Any, ...]]:
+        """What solves it again; for built-in terms whose numbers are arrays."""
+        return solve_arrays, (self.objective, self.layout, self.numbers, self.problem)
 
     def blame(self) -> None:
         """Raises if what an array without batch dimensions holds is why an instance failed."""
@@ -250,6 +254,18 @@ def solve(
     batch = ConvexBatch(problem, native, layout, objective, numbers.values)
     batch.blame()
     return batch
+
+
+def solve_arrays(
+    objective: tuple[Structure, ...],
+    layout: ConvexLayout,
+    numbers: Sequence[Array],
+    problem: Problem,
+    settings: NativeSettings,
+    initial: Start | None,
+) -> ConvexBatch:
+    """The same for built-in terms whose numbers are arrays."""
+    return solve(objective, layout, Numbers.of_arrays(numbers), problem, settings, initial)
 
 
 def require_numbers(layout: ConvexLayout, numbers: Sequence[Any]) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from altdiff._fields import CONSTRAINTS, DIMENSIONS
-from altdiff._layout import make_layout, places_in
+from altdiff._layout import column_hint, make_layout, places_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +46,10 @@ class ConvexLayout:
     program: Layout
     numbers: tuple[Number, ...]
     used: tuple[Shape, ...]  # of each number, where one may stand for all rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As that of Layout."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
     def plain(self) -> bool:
@@ -91,8 +95,9 @@ def layout_of_terms(
                 used.append(shape)
             else:
                 sides = ", ".join(f"{d} = {sizes[d]}" for d in dict.fromkeys(dimensions))
+                hint = column_hint(name, shape, own)
                 raise ValueError(
-                    f"{label} must have shape (..., {', '.join(dimensions)}) with {sides}, got {shape}"
+                    f"{label} must have shape (..., {', '.join(dimensions)}) with {sides}, got {shape}{hint}"
                 )
             numbers.append(Number(label, shape, len(dimensions)))
     return ConvexLayout(_program(n, numbers, constraints), tuple(numbers), tuple(used))
@@ -142,20 +147,24 @@ def _program(n: int, numbers: Sequence[Number], constraints: tuple[Shape | None,
 def _variables_of_terms(
     terms: list[tuple[type[Term], dict[str, Shape]]], constraints: tuple[Shape | None, ...]
 ) -> int:
-    """n, from the first array that tells it."""
+    """n, from the first array that tells it; a q that may be a column comes last."""
     rowwise: int | None = None
+    doubtful: int | None = None
     for kind, fields in terms:
         for name in ("P", "q", "M"):
             shape = fields.get(name)
-            if shape is not None and len(shape) >= len(kind.DIMENSIONS[name]):
+            if shape is None or len(shape) < len(kind.DIMENSIONS[name]):
+                continue
+            if name != "q" or len(shape) == 1 or shape[-1] != 1:
                 return shape[-1]
+            doubtful = 1
         if "M" not in fields:
             found = [s[-1] for name, s in fields.items() if s and name in kind.SCALARS]
             rowwise = found[0] if found and rowwise is None else rowwise
-    n = rowwise if rowwise is not None else _variables_of_constraints(constraints)
-    if n is None:
-        raise ValueError("how many variables there are is not known: give a weight or a bound as a vector")
-    return n
+    for n in (rowwise, _variables_of_constraints(constraints), doubtful):
+        if n is not None:
+            return n
+    raise ValueError("how many variables there are is not known: give a weight or a bound as a vector")
 
 
 def _variables_of_constraints(constraints: tuple[Shape | None, ...]) -> int | None:

@@ -14,7 +14,7 @@ from altdiff._native import core
 from altdiff._status import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -72,6 +72,10 @@ class DenseBatch(CoreBatch):
     """A solved batch of dense quadratic programs."""
 
     native: NativeBatch
+
+    def recipe(self) -> tuple[Callable[..., DenseBatch], tuple[Problem]]:
+        """What solves it again."""
+        return solve, (self.problem,)
 
     def pull_back(
         self, bars: tuple[int, ...], wanted: list[int], missing: float, only_solved: bool

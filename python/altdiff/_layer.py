@@ -58,6 +58,16 @@ class Solved:
         report = self.batch.report()
         return report if self.settled is None else {**report, "objective": self.settled["objective"]}
 
+    def __deepcopy__(self, memo: object) -> Solved:
+        """It never changes."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Imported here because it builds on this module.
+        from altdiff._revived import reduced
+
+        return reduced(self)
+
 
 def solve(problem: Problem, settings: NativeSettings, initial: Mapping[str, Array] | None = None) -> Solved:
     """Solves every instance. What the numbers did is in the status.

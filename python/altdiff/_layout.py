@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,10 @@ class Layout:
     leads: dict[str, Shape]  # the batch dimensions of each used field; () for a shared one
     sizes: dict[str, int]  # n, m and p
     batch: Shape  # () for one unbatched instance
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles have: not what was found out since, which holds addresses."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @cached_property
     def instances(self) -> int:
@@ -145,14 +149,33 @@ def _sizes(shapes: Mapping[str, Shape | None]) -> dict[str, int]:
         raise ValueError("q must have shape (..., n), got ()")
     if q[-1] == 0:
         raise ValueError("q is empty: a problem needs at least one variable")
-    # When the fields disagree on n the majority is right, so that the error names the odd one out.
-    votes = Counter(shape[-1] for name in ("q", "P", "G", "A", "lb", "ub") if (shape := shapes[name]))
+    # When the fields disagree on n the majority is right, so that the error names the odd one out. A column,
+    # beside a P that has its rows, says nothing by its width of one.
+    P = shapes["P"] or ()
+    named = {name: shape for name in ("q", "P", "G", "A", "lb", "ub") if (shape := shapes[name])}
+    votes = Counter(
+        shape[-1]
+        for name, shape in named.items()
+        if not (len(DIMENSIONS[name]) == 1 and P and is_column(shape, P[-1]))
+    )
     sizes = {"n": votes.most_common(1)[0][0]}
     for (matrix, _), rows in zip(BLOCKS, ("m", "p"), strict=True):
         shape = shapes[matrix]
         # A matrix of too few dimensions is reported with the other shapes.
         sizes[rows] = 0 if shape is None or len(shape) < 2 else shape[-2]
     return sizes
+
+
+def is_column(shape: Shape, size: int) -> bool:
+    """Whether this is a vector of that size, or a batch of them, as columns."""
+    return size != 1 and shape[-2:] == (size, 1)
+
+
+def column_hint(name: str, shape: Shape, expected: Shape) -> str:
+    """What to do about a vector that is a column, for the end of an error."""
+    if len(expected) != 1 or not is_column(shape, expected[0]):
+        return ""
+    return f": it is a column, pass {name}.squeeze(-1)"
 
 
 def _require_shapes(shapes: Mapping[str, Shape | None], sizes: Mapping[str, int]) -> None:
@@ -166,7 +189,8 @@ def _require_shapes(shapes: Mapping[str, Shape | None], sizes: Mapping[str, int]
             known = [d for d in dict.fromkeys(dimensions) if name not in ("G", "A") or d == "n"]
             sides = ", ".join(f"{d} = {sizes[d]}" for d in known)
             wanted = "..., " + ", ".join(dimensions)
-            raise ValueError(f"{name} must have shape ({wanted}) with {sides}, got {shape}")
+            hint = column_hint(name, shape, expected)
+            raise ValueError(f"{name} must have shape ({wanted}) with {sides}, got {shape}{hint}")
 
 
 def _broadcast(leads: list[Shape], given: Shapes) -> Shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -45,7 +46,7 @@ class AlternatingResult:
     z: Array  # multipliers of G x <= h (m)
     jacobian: Array  # dx / d(wrt), (n, size of the field); with a tangent, its image (n)
     iterations: int  # rounds
-    converged: bool  # the stopping rule was met within max_iterations
+    converged: bool  # the stopping rule was met within max_iterations and time_limit
     trace: dict[str, Array] | None  # per round: x_norm, jacobian_norm, the two residuals, active_rows
 
 
@@ -66,13 +67,15 @@ def alternating_differentiation(
     stopping: str = "paper",
     max_iterations: int = 100_000,
     trace: bool = False,
+    time_limit: float | None = None,
     objective: Entropy | Objective | None = None,
 ) -> AlternatingResult:
     """Runs the paper's Algorithm 1 on one instance.
 
     `wrt` names the vector field of the Jacobian; `tangent`, a mapping from fields to directions, replaces it
     by one directional derivative. `stopping="paper"` stops when x moves by less than `tolerance`, relatively,
-    which may be far from the solution; "residual" stops on the relative residuals. `objective`, an `Entropy`
+    which may be far from the solution; "residual" stops on the relative residuals. After `time_limit` seconds
+    no round begins: the last one is returned, and has not converged. `objective`, an `Entropy`
     or a sum of the terms of `solve_convex`, replaces P and q; `wrt` may then also name a number that a single
     term has, and the Jacobian is (n, ...) with the shape of the number.
     """
@@ -85,6 +88,7 @@ def alternating_differentiation(
         stopping,
         integer_setting("max_iterations", max_iterations),
         flag_setting("trace", trace),
+        math.inf if time_limit is None else real_setting("time_limit", time_limit),
     )
     if isinstance(objective, Objective):
         _require_no_quadratic(arguments)

@@ -8,6 +8,7 @@ import numpy as np
 
 from altdiff import _layer
 from altdiff._problem import make_problem
+from altdiff._revived import Again
 from altdiff._settings import native_settings
 from altdiff._solution import make_solution
 from altdiff._start import parts_of, start_from
@@ -45,7 +46,9 @@ def solve_qp(
     # Copies: what the user does to an array later must not change a derivative.
     problem = make_problem({name: _copied(value) for name, value in arguments.items()})
     start = None if initial is None else start_from(parts_of(initial), problem.layout)
-    return make_solution(_layer.solve(problem, checked, start))
+    solved = _layer.solve(problem, checked, start)
+    solved.call = Again(settings, start)
+    return make_solution(solved)
 
 
 def _copied(value: MatrixLike | None) -> MatrixLike | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -29,6 +29,9 @@ class Batch(Protocol):
     @property
     def all_solved(self) -> bool:
         """Whether no instance failed."""
+
+    def recipe(self) -> tuple[Callable[..., Batch], tuple[Any, ...]]:
+        """A function that pickle knows by name, and what it takes before settings and start to solve it."""
 
     def part(self, name: str) -> Array:
         """A new array with x, y, z or z_box."""

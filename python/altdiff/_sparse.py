@@ -15,7 +15,7 @@ from altdiff._native import core
 from altdiff._status import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -36,9 +36,6 @@ _REPORT: dict[str, type] = {
     "margin": np.float64,
 }
 
-# Stopped early, or not precise enough, still leaves a point to differentiate at; the other failures do not.
-_DIFFERENTIABLE = (Status.SOLVED, Status.MAX_ITERATIONS, Status.TIME_LIMIT, Status.NUMERICAL_ERROR)
-
 
 @dataclass(frozen=True)
 class SparseBatch:
@@ -55,6 +52,10 @@ class SparseBatch:
         return all(
             native is not None and int(native.status) == Status.SOLVED for native in self.natives.values()
         )
+
+    def recipe(self) -> tuple[Callable[..., SparseBatch], tuple[Problem]]:
+        """What solves it again."""
+        return solve, (self.problem,)
 
     def part(self, name: str) -> Array:
         """A new array with x, y, z or z_box."""
@@ -82,11 +83,10 @@ class SparseBatch:
         return values
 
     def _differentiable(self, only_solved: bool) -> dict[Index, NativeSolution]:
-        statuses = (Status.SOLVED,) if only_solved else _DIFFERENTIABLE
         return {
             index: native
             for index, native in self.natives.items()
-            if native is not None and int(native.status) in statuses
+            if native is not None and native.differentiable(only_solved)
         }
 
     def vjp(

@@ -20,6 +20,15 @@ void bind_entropy(nanobind::module_& module);
 void bind_budget(nanobind::module_& module);
 void bind_alternating_result(nanobind::module_& module);
 
+/// Lets Ctrl-C end a long call.
+void check_signals();
+
+/// While it is alive, Python's other threads may run, and Ctrl-C ends whatever the core is asked to do.
+struct WithoutGil {
+  nanobind::gil_scoped_release no_gil{};
+  Watch watch{&check_signals};
+};
+
 /// A field by its name in the interface; an unknown name is a ValueError that lists the right ones.
 [[nodiscard]] Field field_named(const std::string& name);
 
@@ -60,15 +69,15 @@ template <Matrix M>
                                               const std::optional<std::string>& wrt,
                                               const std::optional<OptionalFields<M>>& tangent, double rho,
                                               double tolerance, const std::string& stopping,
-                                              int max_iterations, bool trace);
+                                              int max_iterations, bool trace, double time_limit);
 
 extern template AlternatingResult differentiate(const Problem<DenseMatrix>&,
                                                 const std::optional<std::string>&,
                                                 const std::optional<OptionalFields<DenseMatrix>>&, double,
-                                                double, const std::string&, int, bool);
+                                                double, const std::string&, int, bool, double);
 extern template AlternatingResult differentiate(const Problem<SparseMatrix>&,
                                                 const std::optional<std::string>&,
                                                 const std::optional<OptionalFields<SparseMatrix>>&, double,
-                                                double, const std::string&, int, bool);
+                                                double, const std::string&, int, bool, double);
 
 }  // namespace altdiff::python

@@ -55,7 +55,7 @@ struct BudgetCall {
 /// Calls body(program) in the call's type, without the interpreter.
 template <class Body>
 auto run(const BudgetCall& call, const Body& body) {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   return call.single ? body(call.program<float>()) : body(call.program<double>());
 }
 

@@ -87,7 +87,7 @@ DenseBatch* solve_dense(Index size, Index n, Index m, Index p, const Addresses<8
   auto batch = std::make_unique<DenseBatch>(program_at(size, n, m, p, fields, counts, which), BatchSolution{},
                                             settings.num_threads);
   {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil without_gil;
     batch->solution = solve(batch->program, settings, start_at(batch->program, initial));
   }
   return batch.release();
@@ -104,7 +104,7 @@ nb::list pull_back(const DenseBatch& batch, const Addresses<5>& bars, const std:
     targets.at(place) = target.data;
     arrays.append(target.array);
   }
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   vjp(batch.program, batch.solution, cotangent_at(bars), targets,
       {.value = missing, .unless_solved = unless_solved}, batch.num_threads);
   return arrays;
@@ -114,7 +114,7 @@ void push_forward(const DenseBatch& batch, const Addresses<8>& tangents, const s
                   const Addresses<4>& targets, double missing, bool unless_solved) {
   const BatchProgram& program = batch.program;
   const BatchProgram dot = program_at(program.size, program.n, program.m, program.p, tangents, counts, {});
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   const PointBlock t = jvp(program, batch.solution, dot, {.value = missing, .unless_solved = unless_solved},
                            batch.num_threads);
   const std::array parts{&t.x, &t.y, &t.z, &t.z_box};
@@ -124,7 +124,7 @@ void push_forward(const DenseBatch& batch, const Addresses<8>& tangents, const s
 
 void write_jacobian(const DenseBatch& batch, const std::string& field, Address target, double missing,
                     bool unless_solved) {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   std::ranges::copy(jacobian(batch.program, batch.solution, field_named(field),
                              {.value = missing, .unless_solved = unless_solved}, batch.num_threads),
                     at_address(target));

@@ -2,7 +2,6 @@
 #include <nanobind/stl/string.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <stdexcept>
 
@@ -29,18 +28,6 @@ Method method_named(const std::string& name) {
 void print_line(const std::string& line) {
   const nb::gil_scoped_acquire gil;
   nb::print(line.c_str());
-}
-
-/// Lets Ctrl-C end a long solve. The interpreter is asked at most twenty times a second: many small problems
-/// on several threads would otherwise queue for it.
-void check_signals() {
-  using Clock = std::chrono::steady_clock;
-  static std::atomic<Clock::rep> next{0};
-  const auto now = Clock::now().time_since_epoch();
-  if (now.count() < next.load()) return;
-  next = (now + std::chrono::milliseconds(50)).count();
-  const nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
 void make_settings(Settings* place, double tolerance, double gradient_tolerance, int max_iterations,
@@ -100,6 +87,17 @@ nb::dict describe_build() {
 }
 
 }  // namespace
+
+/// The interpreter is asked at most twenty times a second: small pieces of work would otherwise queue for it.
+void check_signals() {
+  using Clock = std::chrono::steady_clock;
+  thread_local Clock::time_point next{};
+  const auto now = Clock::now();
+  if (now < next) return;
+  next = now + std::chrono::milliseconds(50);
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
 
 Field field_named(const std::string& name) {
   constexpr std::array names{"P", "q", "G", "h", "A", "b", "lb", "ub"};

@@ -7,6 +7,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
 #include <stdexcept>
 
 #include "bindings.hpp"
@@ -20,15 +21,18 @@ namespace altdiff::python {
 
 namespace {
 
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+
 AlternatingSettings settings_from(double rho, double tolerance, const std::string& stopping,
-                                  int max_iterations, bool trace) {
+                                  int max_iterations, bool trace, double time_limit) {
   if (stopping != "paper" && stopping != "residual")
     throw std::invalid_argument("stopping must be 'paper' or 'residual', got '" + stopping + "'");
   return {.rho = rho,
           .tolerance = tolerance,
           .stopping = stopping == "paper" ? Stopping::Paper : Stopping::Residual,
           .max_iterations = max_iterations,
-          .trace = trace};
+          .trace = trace,
+          .time_limit = time_limit};
 }
 
 template <Matrix M>
@@ -86,12 +90,13 @@ AlternatingResult differentiate_entropy(const EntropyProblem<M>& problem,
                                         const std::optional<std::string>& wrt,
                                         const std::optional<OptionalFields<M>>& tangent, double rho,
                                         double tolerance, const std::string& stopping, int max_iterations,
-                                        bool trace) {
-  const AlternatingSettings settings = settings_from(rho, tolerance, stopping, max_iterations, trace);
+                                        bool trace, double time_limit) {
+  const AlternatingSettings settings =
+      settings_from(rho, tolerance, stopping, max_iterations, trace, time_limit);
   const auto& qp = problem.qp;
   const QuadraticProgram<M> dot = tangent ? program<M>(*tangent) : QuadraticProgram<M>{};
   const auto directions = wrt ? unit_directions(field_named(*wrt), qp) : along(dot);
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   return alternating_differentiation(Entropy<M>{.q = qp.q}, constraints_of(qp), {.q = directions.q},
                                      directions.constraints, settings);
 }
@@ -112,7 +117,7 @@ void bind_entropy_problem(nb::module_& module, const std::string& kind) {
            "lb"_a = none, "ub"_a = none)
       .def("alternating_differentiation", &differentiate_entropy<M>, "wrt"_a = none, "tangent"_a = none,
            "rho"_a = 1.0, "tolerance"_a = 1e-3, "stopping"_a = "paper", "max_iterations"_a = 100000,
-           "trace"_a = false);
+           "trace"_a = false, "time_limit"_a = unlimited);
 }
 
 /// A sum of terms over the constraints of `qp`, whose q is zero. The arrays of the terms belong to Python.
@@ -149,15 +154,16 @@ AlternatingResult differentiate_terms(const TermProblem& problem, const std::opt
                                       const std::optional<std::pair<int, int>>& wrt_term,
                                       const std::optional<OptionalFields<DenseMatrix>>& tangent, double rho,
                                       double tolerance, const std::string& stopping, int max_iterations,
-                                      bool trace) {
-  const AlternatingSettings settings = settings_from(rho, tolerance, stopping, max_iterations, trace);
+                                      bool trace, double time_limit) {
+  const AlternatingSettings settings =
+      settings_from(rho, tolerance, stopping, max_iterations, trace, time_limit);
   const auto& qp = problem.qp;
   const auto dot = tangent ? program<DenseMatrix>(*tangent) : QuadraticProgram<DenseMatrix>{};
   const auto directions = wrt ? unit_directions(field_named(*wrt), qp) : along(dot);
   DenseMatrix unit;
   TermObjective::Tangent dtheta{.q = directions.q};
   if (wrt_term) dtheta.changes = unit_changes(problem, *wrt_term, unit);
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   return alternating_differentiation(TermObjective(problem.terms, qp.n()), constraints_of(qp), dtheta,
                                      directions.constraints, settings);
 }
@@ -169,7 +175,7 @@ void bind_term_problem(nb::module_& module) {
            "b"_a = none, "lb"_a = none, "ub"_a = none)
       .def("alternating_differentiation", &differentiate_terms, "wrt"_a = none, "wrt_term"_a = none,
            "tangent"_a = none, "rho"_a = 1.0, "tolerance"_a = 1e-3, "stopping"_a = "paper",
-           "max_iterations"_a = 100000, "trace"_a = false);
+           "max_iterations"_a = 100000, "trace"_a = false, "time_limit"_a = unlimited);
 }
 
 template <class Member>
@@ -196,22 +202,24 @@ nb::object trace_of(const AlternatingResult& result) {
 template <Matrix M>
 AlternatingResult differentiate(const Problem<M>& problem, const std::optional<std::string>& wrt,
                                 const std::optional<OptionalFields<M>>& tangent, double rho, double tolerance,
-                                const std::string& stopping, int max_iterations, bool trace) {
-  const AlternatingSettings settings = settings_from(rho, tolerance, stopping, max_iterations, trace);
+                                const std::string& stopping, int max_iterations, bool trace,
+                                double time_limit) {
+  const AlternatingSettings settings =
+      settings_from(rho, tolerance, stopping, max_iterations, trace, time_limit);
   const QuadraticProgram<M> qp = detail::normalised(*problem.qp);
   const QuadraticProgram<M> dot = tangent ? program<M>(*tangent) : QuadraticProgram<M>{};
   const auto directions = wrt ? unit_directions(field_named(*wrt), qp) : along(dot);
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   return alternating_differentiation(Quadratic<M>{.P = qp.P, .q = qp.q}, constraints_of(qp),
                                      {.P = dot.P, .q = directions.q}, directions.constraints, settings);
 }
 
 template AlternatingResult differentiate(const Problem<DenseMatrix>&, const std::optional<std::string>&,
                                          const std::optional<OptionalFields<DenseMatrix>>&, double, double,
-                                         const std::string&, int, bool);
+                                         const std::string&, int, bool, double);
 template AlternatingResult differentiate(const Problem<SparseMatrix>&, const std::optional<std::string>&,
                                          const std::optional<OptionalFields<SparseMatrix>>&, double, double,
-                                         const std::string&, int, bool);
+                                         const std::string&, int, bool, double);
 
 void bind_entropy(nb::module_& module) {
   bind_entropy_problem<DenseMatrix>(module, "Dense");

@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
 #include <vector>
 
 #include "batch/sparse_batch.hpp"
@@ -65,7 +66,7 @@ std::vector<Solved> solve_problems(const std::vector<const Problem<SparseMatrix>
   std::vector<Solution<SparseMatrix>> solutions;
   {
     const std::vector<Point> starts = points(std::move(initial));
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil without_gil;
     solutions = detail::solve_each(programs, settings, starts);
   }
   std::vector<Solved> solved;
@@ -88,7 +89,7 @@ std::vector<Fields> pull_back(const std::vector<const Solved*>& solved,
   const std::vector<Point> cotangents = points(std::move(bars));
   std::vector<Fields> gradients;
   gradients.reserve(solved.size());
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   for (auto& bar : detail::vjp_each(programs, solutions, cotangents, settings.num_threads))
     gradients.push_back({bar.P.coeffs(), std::move(bar.q), bar.G.coeffs(), std::move(bar.h), bar.A.coeffs(),
                          std::move(bar.b), std::move(bar.lb), std::move(bar.ub)});
@@ -99,7 +100,7 @@ PointFields push_forward(const Solved& solved, std::optional<SparseMatrix> P, st
                          std::optional<SparseMatrix> G, std::optional<Vector> h,
                          std::optional<SparseMatrix> A, std::optional<Vector> b, std::optional<Vector> lb,
                          std::optional<Vector> ub) {
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   const Point dot = jvp(*solved.qp, solved.solution,
                         program<SparseMatrix>({std::move(P), std::move(q), std::move(G), std::move(h),
                                                std::move(A), std::move(b), std::move(lb), std::move(ub)}));
@@ -114,7 +115,7 @@ void bind_problem(nb::module_& module, const char* name) {
            "lb"_a = none, "ub"_a = none)
       .def("alternating_differentiation", &differentiate<M>, "wrt"_a = none, "tangent"_a = none,
            "rho"_a = 1.0, "tolerance"_a = 1e-3, "stopping"_a = "paper", "max_iterations"_a = 100000,
-           "trace"_a = false);
+           "trace"_a = false, "time_limit"_a = std::numeric_limits<double>::infinity());
 }
 
 void bind_sparse_solution(nb::module_& module) {
@@ -133,12 +134,20 @@ void bind_sparse_solution(nb::module_& module) {
       .def_prop_ro("degenerate", [](const Solved& s) { return s.solution.degenerate; })
       .def_prop_ro("unique", [](const Solved& s) { return s.solution.unique; })
       .def_prop_ro("margin", [](const Solved& s) { return s.solution.margin; })
+      .def(
+          "differentiable",
+          [](const Solved& s, bool unless_solved) {
+            const Missing missing{.unless_solved = unless_solved};
+            return missing.differentiable(s.solution.linearisation != nullptr, s.solution.status);
+          },
+          "unless_solved"_a)
       .def_prop_ro("derivative_rounds", [](const Solved& s) { return derivative_rounds(s.solution); })
       .def("jvp", &push_forward, "P"_a = none, "q"_a = none, "G"_a = none, "h"_a = none, "A"_a = none,
            "b"_a = none, "lb"_a = none, "ub"_a = none)
       .def(
           "jacobian",
           [](const Solved& s, const std::string& field) {
+            const WithoutGil without_gil;
             return jacobian(*s.qp, s.solution, field_named(field));
           },
           "field"_a);

@@ -53,7 +53,7 @@ SmoothBatch* solve_smooth(Index size, Index n, Index m, Index p, const Addresses
                     .elementwise = elementwise};
   batch->num_threads = settings.num_threads;
   {
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil without_gil;
     batch->solution = solve(batch->program, settings, start_at(batch->program.constraints, initial));
   }
   batch->program.evaluate = {};  // it lives as long as the call
@@ -92,7 +92,7 @@ std::tuple<nb::list, nb::list, nb::object> pull_back(const SmoothBatch& batch, c
     gradient.u = target.data;
     u = target.array;
   }
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   vjp(batch.program, batch.solution, cotangent_at(bars), gradient,
       {.value = missing, .unless_solved = unless_solved}, batch.num_threads);
   return {arrays, of_terms, u};
@@ -110,7 +110,7 @@ void push_forward(const SmoothBatch& batch, const Addresses<8>& tangents, const 
       term.*term_fields.at(f) = field_at(of_terms[t].first.at(f), of_terms[t].second.at(f), 0);
     dot.terms.push_back(term);
   }
-  const nb::gil_scoped_release no_gil;
+  const WithoutGil without_gil;
   const PointBlock t = jvp(batch.program, batch.solution, dot,
                            {.value = missing, .unless_solved = unless_solved}, batch.num_threads);
   const std::array parts{&t.x, &t.y, &t.z, &t.z_box};

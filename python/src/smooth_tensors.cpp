@@ -58,7 +58,7 @@ class SmoothExchange {
     for (std::size_t i = 0; i < looked.size(); ++i)
       field(*batch, i).data = static_cast<const double*>(looked[i].data);
     {
-      const nb::gil_scoped_release no_gil;
+      const WithoutGil without_gil;
       batch->solution = altdiff::solve(batch->program, settings);
     }
     nb::object results = nb::none();
@@ -84,7 +84,7 @@ class SmoothExchange {
                       : targets.constraints.at(first_constraint + i - numbers);
       gradients.append(needed.at(i) ? library_.tensor(shape_of(looked[i]), target) : nb::none());
     }
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil without_gil;
     altdiff::vjp(batch.program, batch.solution, cotangent_in(cotangents), targets,
                  {.value = missing, .unless_solved = unless_solved}, batch.num_threads);
     return gradients;

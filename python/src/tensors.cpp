@@ -48,7 +48,7 @@ class TensorExchange {
     for (std::size_t f = 0; f < looked.size(); ++f)
       batch->program.fields.at(f).data = static_cast<const double*>(looked[f].data);
     {
-      const nb::gil_scoped_release no_gil;
+      const WithoutGil without_gil;
       batch->solution = altdiff::solve(batch->program, settings);
     }
     nb::object tensors = nb::none();
@@ -69,7 +69,7 @@ class TensorExchange {
     nb::list gradients;
     for (std::size_t f = 0; f < looked.size(); ++f)
       gradients.append(needed.at(f) ? library_.tensor(shape_of(looked[f]), targets.at(f)) : nb::none());
-    const nb::gil_scoped_release no_gil;
+    const WithoutGil without_gil;
     altdiff::vjp(batch.program, batch.solution, cotangent_in(cotangents), targets,
                  {.value = missing, .unless_solved = unless_solved}, batch.num_threads);
     return gradients;

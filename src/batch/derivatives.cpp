@@ -5,7 +5,9 @@
 #include "derivatives/unit_tangents.hpp"
 #include "linalg/at.hpp"
 #include "linalg/parallel_for.hpp"
+#include "linalg/pieces.hpp"
 #include "linalg/threads.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff {
 
@@ -37,6 +39,7 @@ PointBlock jvp(const BatchProgram& program, const BatchSolution& solution, const
                .z_box = DenseMatrix::Zero(program.n, program.size)};
   std::vector<std::uint8_t> wanted(at(program.size));
   for (Index i = 0; i < program.size; ++i) {
+    check_interrupt(multiplications(program.n, program.n + program.m + program.p, 1));
     wanted[at(i)] = differentiable(solution, i, missing) ? 1 : 0;
     if (wanted[at(i)] == 0) continue;
     const Vector side = linearisation.active_bounds(i, program.n, program.m);
@@ -60,14 +63,20 @@ std::vector<double> jacobian(const BatchProgram& program, const BatchSolution& s
   const Index n = program.n;
   const Index m = program.m;
   const Index p = program.p;
-  const Index columns = unit_tangents(n, m, p, field, Vector::Zero(n)).x.cols();
+  const Index columns = entries_of(n, m, p, field);
   const Index entries = n * columns;
+  const Index together = columns_together(n, m, p);
+  const Index pieces = std::max<Index>(1, (columns + together - 1) / together);
   std::vector<double> jacobians(at(program.size * entries), missing.value);
-  parallel_for(program.size, threads_for(num_threads), [&](Index i) {
+  parallel_for(program.size * pieces, threads_for(num_threads), [&](Index item) {
+    const Index i = item / pieces;
+    const Index first = item % pieces * together;
     if (!differentiable(solution, i, missing)) return;
     const Vector side = linearisation.active_bounds(i, n, m);
-    const PointBlock t = linearisation.solve(program, i, unit_tangents(n, m, p, field, side));
-    Eigen::Map<DenseMatrix>(jacobians.data() + i * entries, columns, n) = t.x.transpose();
+    const Index count = std::min(together, columns - first);
+    const PointBlock t = linearisation.solve(program, i, unit_tangents(n, m, p, field, side, first, count));
+    Eigen::Map<DenseMatrix>(jacobians.data() + i * entries, columns, n).middleRows(first, count) =
+        t.x.transpose();
   });
   return jacobians;
 }

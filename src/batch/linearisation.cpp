@@ -5,7 +5,9 @@
 #include "linalg/lanes.hpp"
 #include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
+#include "linalg/pieces.hpp"
 #include "linalg/threads.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -78,6 +80,8 @@ void BatchLinearisation::solve_columns(Columns& columns, Block x, Block y, Block
 
 void BatchLinearisation::solve_once(Columns& columns, Block x, Block y, Block z, Block z_box) const {
   const Index m = z.rows();
+  const Index n = x.rows();
+  check_interrupt(multiplications(n, n + m + y.rows(), x.cols()));
   DenseMatrix& c_I = columns.c_I;
   c_I.resize(columns.instance.space->inequalities(), x.cols());
   x *= -1;

@@ -91,8 +91,7 @@ PointBlock silenced_points(const BatchSolution& solution, const Missing& missing
 }  // namespace
 
 bool differentiable(const BatchSolution& solution, Index i, const Missing& missing) {
-  return solution.linearisation->instances[at(i)].known() &&
-         (!missing.unless_solved || solution.status[at(i)] == Status::Solved);
+  return missing.differentiable(solution.linearisation->instances[at(i)].known(), solution.status[at(i)]);
 }
 
 void set_column(PointBlock& block, Index i, double value) {

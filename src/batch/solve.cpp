@@ -1,17 +1,19 @@
 #include <algorithm>
 #include <altdiff/batch.hpp>
+#include <optional>
 #include <span>
 
 #include "batch/grouping.hpp"
 #include "batch/linearisation.hpp"
+#include "batch/report.hpp"
 #include "engines/active_set/proximal.hpp"
 #include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
+#include "linalg/watch.hpp"
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
-#include "problem/deadline.hpp"
 #include "problem/rows.hpp"
 #include "solve_one.hpp"
 
@@ -38,6 +40,7 @@ class BatchSolver {
     prepare_solution();
     result_->chunks = Chunks::of(program, grouping_.spaces);
     result_->instances.resize(at(program.size));
+    if (settings.log) routes_.assign(at(program.size), Route::ActiveSet);
     if (!active_set()) return;
     result_->bounded = bounded_variables(program);
     const Index k = program.m + static_cast<Index>(result_->bounded.size());
@@ -53,6 +56,9 @@ class BatchSolver {
 
   BatchSolution run() {
     const Index size = program_.size;
+    std::optional<BatchReport> report;
+    if (settings_.log)
+      report.emplace(settings_, size, description(size, "dense", program_.n, program_.m, program_.p));
     const int threads = threads_for(settings_.num_threads);
     // Several threads of BLAS change the rounding, and the answers of a batch must not depend on threads.
     const ScopedBlasThreads blas_threads(size == 1 ? program_.n : 0, settings_.num_threads);
@@ -67,6 +73,7 @@ class BatchSolver {
     const Chunks& chunks = result_->chunks;
     parallel_for(chunks.count(), threads, [&](Index c) { solve_chunk(chunks.first(c), chunks.last(c)); });
     solution_.linearisation = result_;
+    if (report) report->tell(solution_, routes_);
     return std::move(solution_);
   }
 
@@ -117,17 +124,23 @@ class BatchSolver {
   };
 
   void solve_chunk(Index first, Index last) {
+    const bool late = out_of_time();
     std::vector<Member> members;
     members.reserve(at(last - first));
     for (Index i = first; i < last; ++i) {
       Member member{.i = i, .instance = instance_of(program_, i)};
-      if (valid_vectors(member.instance)) members.push_back(std::move(member));
+      if (!valid_vectors(member.instance)) continue;
+      if (late) {
+        give_up(i);
+      } else {
+        members.push_back(std::move(member));
+      }
     }
     if (!result_->quartets.empty()) solve_quartets(members);
     const bool own = own_spaces() && result_->quartets.empty();
     const Memory Ms(own ? (last - first) * M_memory_ : 0);
     for (Member& member : members) {
-      if (own) make_space(member.i, Ms.data() + (member.i - first) * M_memory_);
+      if (own && !out_of_time()) make_space(member.i, Ms.data() + (member.i - first) * M_memory_);
       find_space(member);
     }
     const auto elsewhere = std::ranges::stable_partition(
@@ -137,9 +150,12 @@ class BatchSolver {
     if (!members.empty()) solve_together(members);
   }
 
-  /// Leaves the instance without one if the active set does not serve.
+  /// For an instance that is not solved when the time is over.
+  void give_up(Index i) { solution_.status[at(i)] = Status::TimeLimit; }
+
+  /// Leaves the instance without one if the active set does not serve, or there is no time.
   void find_space(Member& member) {
-    if (!active_set()) return;
+    if (!active_set() || out_of_time()) return;
     const ConstraintSpace* space = nullptr;
     if (result_->quartets.empty()) {
       space = &result_->spaces[at(grouping_.of[at(member.i)])];
@@ -154,9 +170,12 @@ class BatchSolver {
   void solve_quartets(std::vector<Member>& members) {
     const Index k = result_->quartets[0].inequalities();
     Quartet::Workspace workspace(program_.n, program_.m, program_.p, k);
+    const auto rows = static_cast<double>(program_.n + program_.p + k);
+    const double work = lanes * rows * rows * rows;
     for (auto first = members.begin(), end = first; first != members.end(); first = end) {
       const Index place = first->i / lanes;
       end = std::find_if(first, members.end(), [&](const Member& other) { return other.i / lanes != place; });
+      if (!may_go_on(work)) break;
       solve_quartet({first, end}, workspace);
     }
     std::erase_if(members, [&](const Member& member) { return result_->instances[at(member.i)].known(); });
@@ -179,7 +198,7 @@ class BatchSolver {
     for (const Member& member : members) {
       const auto lane = at(member.i % lanes);
       const QuartetResult& result = workspace.result;
-      if (!result.exact[lane] || result.changes[lane] > settings_.max_iterations || deadline_.passed() ||
+      if (!result.exact[lane] || result.changes[lane] > settings_.max_iterations ||
           !result.residuals[lane].below(settings_.tolerance))
         continue;
       if (result.margin[lane] < doubtful_margin &&
@@ -200,7 +219,7 @@ class BatchSolver {
     engine.run(states);
     for (std::size_t j = 0; j < members.size(); ++j) {
       const bool solved = states[j].outcome == DualState::Outcome::Solved &&
-                          states[j].changes <= settings_.max_iterations && !deadline_.passed() &&
+                          states[j].changes <= settings_.max_iterations &&
                           engine.residuals[j].below(settings_.tolerance);
       const auto c = static_cast<Index>(j);
       const bool redundant = members[j].instance.space->equalities() < program_.p;
@@ -320,23 +339,34 @@ class BatchSolver {
 
   /// Where the active set does not serve: P is not definite enough, or the answer did not pass the check.
   void hand_on(Index i, const Instance& instance, bool at_limit) {
+    try {
+      if (out_of_time()) throw OutOfTime();
+      solve_elsewhere(i, instance, at_limit);
+    } catch (const OutOfTime&) {
+      give_up(i);
+    }
+  }
+
+  void solve_elsewhere(Index i, const Instance& instance, bool at_limit) {
     if (!valid_matrices(instance.matrices)) return;
-    Settings rest = settings_;
-    rest.time_limit = deadline_.rest();
+    Settings quiet = settings_;
+    if (program_.size > 1) quiet.log = {};  // on other threads nobody may talk
     const QuadraticProgram<DenseMatrix> qp = program_of(instance);
     Point start = known_start(i);
-    if (active_set() && !at_limit && !deadline_.passed() &&
-        curvature_of(normalised(qp).P) == Curvature::Positive) {
+    if (active_set() && !at_limit && curvature_of(normalised(qp).P) == Curvature::Positive) {
       const Proximal found = solve_proximal(instance, result_->bounded);
+      note(i, Route::Proximal);
       if (found.found() && settled(i, qp, found)) return;
       if (found.found()) start = found.as_point();
     }
-    accept(i, solve_one(qp, rest, start));
+    note(i, Route::HandedOn);
+    accept(i, solve_one(qp, quiet, start));
   }
 
   /// On a kink, or with redundant rows, derivatives and multipliers follow a convention that the finish
-  /// knows; false if it does not keep the point.
+  /// knows; false if it does not keep the point, or there is no time to ask.
   bool by_convention(const Member& member, const BasicPoint<Column>& found, int changes) {
+    if (out_of_time()) return false;
     const Point point{.x = found.x, .y = found.y, .z = found.z, .z_box = found.z_box};
     auto finished = finish_one(program_of(member.instance), settings_, point);
     if (!finished) return false;
@@ -347,13 +377,19 @@ class BatchSolver {
 
   /// The proximal method's point, finished on its active set, or as it is; false if neither passes the check.
   bool settled(Index i, const QuadraticProgram<DenseMatrix>& qp, const Proximal& found) {
-    if (const auto finished = finish_one(qp, settings_, found.as_point())) {
-      accept(i, *finished);
-      return true;
+    if (!out_of_time()) {
+      if (const auto finished = finish_one(qp, settings_, found.as_point())) {
+        accept(i, *finished);
+        return true;
+      }
     }
-    if (!found.residuals.below(settings_.tolerance) || deadline_.passed()) return false;
+    if (!found.residuals.below(settings_.tolerance)) return false;
     accept(i, found);
     return true;
+  }
+
+  void note(Index i, Route route) {
+    if (!routes_.empty()) routes_[at(i)] = route;
   }
 
   [[nodiscard]] Point known_start(Index i) const {
@@ -366,11 +402,11 @@ class BatchSolver {
 
   const BatchProgram& program_;
   const Settings& settings_;
-  const Deadline deadline_{settings_.time_limit};
   const PointBlock& initial_;
   Grouping grouping_;
   Index space_memory_ = 0, M_memory_ = 0;
   Memory M_of_spaces_{};
+  std::vector<Route> routes_{};  // of each instance, if somebody listens
   std::shared_ptr<BatchLinearisation> result_;
   BatchSolution solution_;
 };
@@ -378,6 +414,7 @@ class BatchSolver {
 }  // namespace
 
 BatchSolution solve(const BatchProgram& program, const Settings& settings, const PointBlock& initial) {
+  const Watch watch(settings.poll, settings.time_limit);
   check(settings);
   return BatchSolver(program, settings, initial).run();
 }

@@ -10,7 +10,7 @@ namespace altdiff::detail {
 
 using SparseProgram = QuadraticProgram<SparseMatrix>;
 
-/// Solves every program. Within a batch BLAS has one thread an instance.
+/// Solves every program; the time limit is that of all. Within a batch BLAS has one thread an instance.
 [[nodiscard]] std::vector<Solution<SparseMatrix>> solve_each(
     const std::vector<const SparseProgram*>& programs, const Settings& settings,
     const std::vector<Point>& initial);

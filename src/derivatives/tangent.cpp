@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <altdiff/derivatives.hpp>
 
 #include "derivatives/of_solution.hpp"
 #include "derivatives/unit_tangents.hpp"
+#include "linalg/pieces.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff {
 
@@ -93,7 +96,15 @@ template <Matrix M>
 DenseMatrix jacobian(const QuadraticProgram<M>& qp, const Solution<M>& solution, Field field) {
   const auto& linearisation = detail::linearisation_of(solution);
   const Vector side = linearisation.active().box;
-  return linearisation.solve(detail::unit_tangents(qp.n(), qp.m(), qp.p(), field, side)).x;
+  const Index together = detail::columns_together(qp.n(), qp.m(), qp.p());
+  DenseMatrix x(qp.n(), detail::entries_of(qp.n(), qp.m(), qp.p(), field));
+  for (Index first = 0; first < x.cols(); first += together) {
+    const Index count = std::min(together, x.cols() - first);
+    detail::check_interrupt(detail::multiplications(qp.n(), qp.n(), count));
+    x.middleCols(first, count) =
+        linearisation.solve(detail::unit_tangents(qp.n(), qp.m(), qp.p(), field, side, first, count)).x;
+  }
+  return x;
 }
 
 template Point jvp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,

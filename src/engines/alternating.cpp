@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "linalg/norms.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -66,12 +67,22 @@ void AlternatingEngine<M>::set_penalty(double rho) {
 
 template <Matrix M>
 bool AlternatingEngine<M>::factorise() {
+  factorised_ = false;
   factorised_ = system_.factorise(qp_.P, qp_.A, qp_.G, R_);
   return factorised_;
 }
 
 template <Matrix M>
 auto AlternatingEngine<M>::advance(double target) -> Outcome {
+  try {
+    return advance_in_time(target);
+  } catch (const OutOfTime&) {
+    return Outcome::TimeLimit;
+  }
+}
+
+template <Matrix M>
+auto AlternatingEngine<M>::advance_in_time(double target) -> Outcome {
   if (!factorised_ && !factorise()) return Outcome::NumericalError;
   while (rounds_ < settings_.max_iterations) {
     round();
@@ -85,8 +96,7 @@ auto AlternatingEngine<M>::advance(double target) -> Outcome {
     if (certificates_.proves_primal_infeasible(qp_, drift_)) return Outcome::PrimalInfeasible;
     if (certificates_.proves_dual_infeasible(qp_, drift_.x, certificates_.nearly_flat))
       return Outcome::DualInfeasible;
-    if (settings_.poll) settings_.poll();
-    if (deadline_.passed()) return Outcome::TimeLimit;
+    if (out_of_time()) return Outcome::TimeLimit;
     if (rounds_ >= next_adaptation_ && !adapt_penalty(residuals)) return Outcome::NumericalError;
   }
   return Outcome::MaxIterations;

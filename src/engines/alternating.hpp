@@ -5,7 +5,6 @@
 
 #include "linalg/augmented_system.hpp"
 #include "problem/certificates.hpp"
-#include "problem/deadline.hpp"
 #include "problem/residuals.hpp"
 
 namespace altdiff::detail {
@@ -27,12 +26,15 @@ class AlternatingEngine {
   [[nodiscard]] int rounds() const { return rounds_; }
   /// Change of the point between the last two checks: where there is no solution, it tends to a certificate.
   [[nodiscard]] const Point& drift() const { return drift_; }
+  /// Whether there is a factor: one that was begun too late is lost.
+  [[nodiscard]] bool factorised() const { return factorised_; }
   /// The factor of the last round, for the differentiation to inherit.
   [[nodiscard]] AugmentedSystem<M> release_system() { return std::move(system_); }
 
  private:
   void set_penalty(double rho);
   [[nodiscard]] bool factorise();
+  [[nodiscard]] Outcome advance_in_time(double target);
   void round();
   void update_x();
   void update_y();
@@ -45,7 +47,6 @@ class AlternatingEngine {
 
   const QuadraticProgram<M>& qp_;
   const Settings& settings_;
-  Deadline deadline_{settings_.time_limit};
   AugmentedSystem<M> system_;
   ResidualCheck<M> residuals_of_;
   CertificateCheck<M> certificates_;

@@ -4,6 +4,7 @@
 #include "linalg/augmented_system.hpp"
 #include "linalg/norms.hpp"
 #include "linalg/threads.hpp"
+#include "linalg/watch.hpp"
 #include "problem/checks.hpp"
 #include "problem/one_sided_rows.hpp"
 
@@ -53,13 +54,27 @@ class AlternatingDifferentiation {
 
   AlternatingResult run() {
     AlternatingResult result;
+    try {
+      iterate(result);
+    } catch (const OutOfTime&) {
+      x_ = previous_x_;  // the rest of a round stands unchanged until its x is there
+    }
+    result.x = x_;
+    result.y = y_;
+    C_.unstack(z_, result.z, result.z_box);
+    result.jacobian = dx_;
+    return result;
+  }
+
+ private:
+  void iterate(AlternatingResult& result) {
     update_products();
     bool ok = factorise();
     require(ok,
             "K = P + rho A'A + rho G'G is not positive definite: P has a negative direction, or neither P "
             "nor the "
             "constraints hold x in some direction; solve_qp copes with the latter");
-    while (ok && !result.converged && result.iterations < settings_.max_iterations) {
+    while (ok && !result.converged && result.iterations < settings_.max_iterations && !out_of_time()) {
       previous_x_ = x_;
       ok = update_x();
       differentiate_x();
@@ -70,14 +85,8 @@ class AlternatingDifferentiation {
       ++result.iterations;
       result.converged = ok && stop(result);
     }
-    result.x = x_;
-    result.y = y_;
-    C_.unstack(z_, result.z, result.z_box);
-    result.jacobian = dx_;
-    return result;
   }
 
- private:
   [[nodiscard]] M initial_hessian() const {
     M H;
     f_.hessian(f_.start(), H);
@@ -303,6 +312,8 @@ AlternatingResult alternating_differentiation(const ErasedObjective<M>& f, const
   require(settings.rho > 0 && std::isfinite(settings.rho), "rho must be positive and finite");
   require(settings.tolerance > 0, "tolerance must be positive");
   require(settings.max_iterations >= 0, "max_iterations must not be negative");
+  require(settings.time_limit > 0, "time_limit must be positive, got ", settings.time_limit);
+  const Watch watch({}, settings.time_limit);
   const Index n = f.start().size();
   check_constraints<M>(constraints.G, constraints.h, constraints.A, constraints.b, constraints.lb,
                        constraints.ub, n);

@@ -1,16 +1,14 @@
 #pragma once
 
 #include <altdiff/problem.hpp>
-#include <functional>
 #include <vector>
+
+#include "problem/solve_well_posed.hpp"
 
 namespace altdiff::detail {
 
 // Proofs that a program has no solution, as solutions of programs that always have one. Nothing here is
 // trusted: the caller tests what it gets (problem/certificates). Programs should come scaled.
-
-/// Solves a program that has a solution, in one way or more.
-using SolveWellPosed = std::function<std::vector<Point>(const QuadraticProgram<SparseMatrix>&)>;
 
 /// Whether a point is the proof that is looked for.
 using Proves = std::function<bool(const Point&)>;

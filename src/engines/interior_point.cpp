@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "linalg/norms.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -245,8 +246,18 @@ auto InteriorPoint<M>::run_until_separated(double target) -> Outcome {
   return iterate(target, true);
 }
 
+/// The factorisation of a step may find that there is no time for it; the iterate is that of the step before.
 template <Matrix M>
 auto InteriorPoint<M>::iterate(double target, bool until_separated) -> Outcome {
+  try {
+    return iterate_in_time(target, until_separated);
+  } catch (const OutOfTime&) {
+    return best_worst_ <= target ? Outcome::Reached : Outcome::TimeLimit;
+  }
+}
+
+template <Matrix M>
+auto InteriorPoint<M>::iterate_in_time(double target, bool until_separated) -> Outcome {
   if (!started_ && !start()) return Outcome::Stalled;
   started_ = true;
   Measure now = measure();
@@ -263,10 +274,9 @@ auto InteriorPoint<M>::iterate(double target, bool until_separated) -> Outcome {
       return Outcome::Separated;
     }
     if (best_worst_ <= target && extra++ == extra_iterations) return Outcome::Reached;
-    if (settings_.poll) settings_.poll();
     if (Outcome outcome{}; certified(outcome)) return outcome;
     const Outcome end = best_worst_ <= target ? Outcome::Reached : Outcome::Stalled;
-    if (deadline_.passed()) return best_worst_ <= target ? Outcome::Reached : Outcome::TimeLimit;
+    if (out_of_time()) return best_worst_ <= target ? Outcome::Reached : Outcome::TimeLimit;
     if (iterations_ >= std::min(settings_.max_iterations, most_iterations))
       return best_worst_ <= target ? Outcome::Reached : Outcome::MaxIterations;
     if (idle_ > (best_worst_ < nearly_there ? patience / 4 : patience)) return end;

@@ -5,7 +5,6 @@
 
 #include "engines/newton_system.hpp"
 #include "problem/certificates.hpp"
-#include "problem/deadline.hpp"
 
 namespace altdiff::detail {
 
@@ -59,6 +58,7 @@ class InteriorPoint {
   };
 
   [[nodiscard]] Outcome iterate(double target, bool until_separated);
+  [[nodiscard]] Outcome iterate_in_time(double target, bool until_separated);
   [[nodiscard]] bool separated() const;
   [[nodiscard]] bool start();
   [[nodiscard]] Measure measure();
@@ -72,7 +72,6 @@ class InteriorPoint {
 
   const QuadraticProgram<M>& qp_;
   const Settings& settings_;
-  Deadline deadline_{settings_.time_limit};
   NewtonSystem<M> newton_;
   CertificateCheck<M> certificates_;
   Unknowns v_, centre_, best_;

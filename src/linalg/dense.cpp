@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "linalg/blas.hpp"
+#include "linalg/pieces.hpp"
 #include "linalg/small.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -36,6 +39,22 @@ void add_columns(double alpha, const ConstBlock& A, const double* x, double* y) 
     const double factor = alpha * x[j];
     for (Index i = 0; i < rows; ++i) y[i] += factor * a[i];
   }
+}
+
+bool gram_while(double alpha, const ConstBlock& A, double beta, Block C, int threads, GoOn go_on) {
+  const Index head = C.cols();
+  const Index rest = C.rows() - head;
+  const double work = multiplications(C.rows(), head, A.cols());
+  if (worth_pieces(work)) return gram_in_pieces('N', alpha, A, beta, std::move(C), go_on);
+  if (!go_on(work)) return false;
+  if (A.cols() < small_kernels) {
+    small_gram(alpha, A.data(), A.outerStride(), A.rows(), A.cols(), beta, C.data(), C.outerStride(), head,
+               A.cols() < worth_threads ? 1 : threads);
+    return true;
+  }
+  blas::gram('N', alpha, A.topRows(head), beta, C.topRows(head));
+  if (rest > 0) blas::gemm('N', 'T', alpha, A.bottomRows(rest), A.topRows(head), beta, C.bottomRows(rest));
+  return true;
 }
 
 }  // namespace
@@ -84,19 +103,21 @@ void packed_backward(const double* packed, Index n, double* x) {
 }
 
 void gram(double alpha, const ConstBlock& A, double beta, Block C, int threads) {
-  const Index head = C.cols();
-  const Index rest = C.rows() - head;
-  if (A.cols() < small_kernels) {
-    small_gram(alpha, A.data(), A.outerStride(), A.rows(), A.cols(), beta, C.data(), C.outerStride(), head,
-               A.cols() < worth_threads ? 1 : threads);
-    return;
-  }
-  blas::gram('N', alpha, A.topRows(head), beta, C.topRows(head));
-  if (rest > 0) blas::gemm('N', 'T', alpha, A.bottomRows(rest), A.topRows(head), beta, C.bottomRows(rest));
+  (void)gram_while(alpha, A, beta, std::move(C), threads, [](double work) {
+    check_interrupt(work);
+    return true;
+  });
+}
+
+bool gram_in_time(double alpha, const ConstBlock& A, double beta, Block C, int threads) {
+  return gram_while(alpha, A, beta, std::move(C), threads, &may_go_on);
 }
 
 bool partial_cholesky(Block T, int threads) {
   const Index n = T.cols();
+  const double work = multiplications(T.rows(), n, n);
+  if (worth_pieces(work)) return partial_cholesky_in_pieces(std::move(T), &may_go_on);
+  if (!may_go_on(work)) return false;
   if (n < small_kernels)
     return small_partial_cholesky(T.data(), T.outerStride(), T.rows(), n, n < worth_threads ? 1 : threads);
   if (!blas::cholesky(T.topRows(n))) return false;

@@ -23,8 +23,11 @@ void packed_backward(const double* packed, Index n, double* x);
 /// of both are padded (linalg/small.hpp), and what is above the diagonal is spoilt.
 void gram(double alpha, const ConstBlock& A, double beta, Block C, int threads);
 
+/// The same, unless the time is over before it is done: then false.
+[[nodiscard]] bool gram_in_time(double alpha, const ConstBlock& A, double beta, Block C, int threads);
+
 /// T = [L; C L^-T] from T = [P; C], where P is the leading square, of which the lower triangle is read. The
-/// columns are padded. False if P is not positive definite.
+/// columns are padded. False if P is not positive definite, or the time is over.
 [[nodiscard]] bool partial_cholesky(Block T, int threads);
 
 /// Copies the lower triangle to the upper one.

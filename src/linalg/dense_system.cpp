@@ -1,8 +1,37 @@
 #include "linalg/dense_system.hpp"
 
 #include "linalg/blas.hpp"
+#include "linalg/pieces.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
+
+namespace {
+
+bool in_time(double work) {
+  require_time(work);
+  return true;
+}
+
+/// The lower triangle of C becomes C + W'W
+void add_gram(const DenseMatrix& W, DenseMatrix& C) {
+  const double work = multiplications(C.rows(), C.cols(), W.rows());
+  if (worth_pieces(work)) {
+    (void)gram_in_pieces('T', 1, W, 1, C, &in_time);
+  } else {
+    require_time(work);
+    blas::add_gram(W, C);
+  }
+}
+
+bool cholesky(DenseMatrix& K) {
+  const double work = multiplications(K.rows(), K.rows(), K.rows());
+  if (worth_pieces(work)) return partial_cholesky_in_pieces(K, &in_time);
+  require_time(work);
+  return blas::cholesky(K);
+}
+
+}  // namespace
 
 DenseSystem::DenseSystem(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G)
     : L_(H.rows(), H.cols()),
@@ -24,9 +53,9 @@ bool DenseSystem::factorise(const DenseMatrix& H, const DenseMatrix& A, const De
     L_(j, j) += R.sigma + on_diagonal(R_[j]);
     if (std::isinf(R_[j])) take_out(j);
   }
-  blas::add_gram(W_a_, L_);
-  blas::add_gram(W_g_, L_);
-  return blas::cholesky(L_);  // (K1)
+  add_gram(W_a_, L_);
+  add_gram(W_g_, L_);
+  return cholesky(L_);  // (K1)
 }
 
 void DenseSystem::take_out(Index j) {
@@ -37,7 +66,10 @@ void DenseSystem::take_out(Index j) {
   L_(j, j) = 1;
 }
 
-void DenseSystem::solve(Block x, Vector& /*workspace*/) const { blas::cholesky_solve(L_, x); }
+void DenseSystem::solve(Block x, Vector& /*workspace*/) const {
+  check_interrupt(multiplications(L_.rows(), L_.cols(), x.cols()));
+  blas::cholesky_solve(L_, x);
+}
 
 void DenseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace) const {
   y.array().colwise() *= root_a_.array();

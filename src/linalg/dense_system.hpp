@@ -13,7 +13,8 @@ class DenseSystem {
  public:
   DenseSystem(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G);  ///< reads the sizes only
 
-  /// False: K is not positive definite (or so close to it that the factorisation failed).
+  /// False: K is not positive definite (or so close to it that the factorisation failed). Throws OutOfTime if
+  /// it would be done too late; the factor is lost then.
   [[nodiscard]] bool factorise(const DenseMatrix& H, const DenseMatrix& A, const DenseMatrix& G,
                                const Penalties& R);
 

@@ -8,7 +8,12 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
+
+#include "linalg/blas_buffers.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -19,22 +24,39 @@ class Job {
  public:
   Job(Index count, const Body& body) : count_(count), body_(body) {}
 
-  /// Works until no item is left.
+  /// Works until no item is left, or the caller's Watch says stop.
   void work() {
-    for (Index i = next_.fetch_add(1); i < count_; i = next_.fetch_add(1)) {
-      try {
+    const WorkingFor call(watch_);
+    for (Index i = next_.fetch_add(1); i < count_; i = next_.fetch_add(1))
+      attempt([&] {
+        if (watch_ != nullptr) watch_->check();
         body_(i);
-      } catch (...) {
-        fail(std::current_exception());
-      }
-    }
+      });
+  }
+
+  /// For the caller, while it waits: an interrupt must not wait for the workers' items.
+  void check() {
+    if (watch_ != nullptr) attempt([this] { watch_->check(); });
   }
 
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
+    if (interrupted_) throw Interrupted();
   }
 
  private:
+  template <class Function>
+  void attempt(const Function& function) {
+    try {
+      function();
+    } catch (const Interrupted&) {
+      interrupted_ = true;  // by what the caller's thread has caught, or will
+      next_ = count_;
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+
   void fail(std::exception_ptr error) {
     const std::scoped_lock lock(mutex_);
     if (!error_) error_ = std::move(error);
@@ -43,12 +65,15 @@ class Job {
 
   Index count_;
   const Body& body_;
+  const Watch* watch_ = current_watch();
   std::atomic<Index> next_{0};
   std::mutex mutex_;
   std::exception_ptr error_;
+  std::atomic<bool> interrupted_ = false;
 };
 
-constexpr std::chrono::microseconds patience(200);  // of a thread that has nothing to do
+constexpr std::chrono::microseconds patience(200);       // of a thread that has nothing to do
+constexpr std::chrono::milliseconds between_checks(20);  // of a caller that waits for its workers
 
 void pause() {
 #ifdef __x86_64__
@@ -74,19 +99,30 @@ class Pool {
     inside_job = true;
     job.work();
     inside_job = false;
-    close();
+    close(job);
   }
 
  private:
   void open(Job& job, int helpers) {
     const std::scoped_lock lock(mutex_);
-    for (; started_ < helpers; ++started_) std::thread([this] { serve(); }).detach();
+    start(helpers);
     job_ = &job;
-    seats_ = helpers;
+    seats_ = std::min(helpers, started_);
     if (asleep_ > 0) wake_.notify_all();
   }
 
-  void close() {
+  /// As many workers as the system grants: where it refuses one, the others do its work.
+  void start(int helpers) {
+    try {
+      for (; started_ < helpers; ++started_) std::thread([this] { serve(); }).detach();
+    } catch (const std::system_error&) {
+      return;
+    } catch (const std::bad_alloc&) {
+      return;
+    }
+  }
+
+  void close(Job& job) {
     std::unique_lock lock(mutex_);
     job_ = nullptr;
     seats_ = 0;
@@ -94,7 +130,11 @@ class Pool {
     lock.unlock();
     look_for([this] { return joined_ == 0; });
     lock.lock();
-    left_.wait(lock, [this] { return joined_ == 0; });
+    while (!left_.wait_for(lock, between_checks, [this] { return joined_ == 0; })) {
+      lock.unlock();
+      job.check();
+      lock.lock();
+    }
   }
 
   void serve() {
@@ -164,11 +204,12 @@ void parallel_for(Index count, int threads, const Body& body) {
     return;
   }
   Job job(count, body);
-  const Index helpers = std::min<Index>(threads, count) - 1;
-  if (helpers < 1 || inside_job) {
-    job.work();
+  const int wanted = inside_job ? 1 : static_cast<int>(std::min<Index>(threads, count));
+  const int granted = wanted > 1 ? threads_with_buffers(wanted) : wanted;
+  if (granted > 1) {
+    pool().run(job, granted - 1);
   } else {
-    pool().run(job, static_cast<int>(helpers));
+    job.work();
   }
   job.rethrow();
 }

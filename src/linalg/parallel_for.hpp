@@ -24,7 +24,10 @@ class Body {
 /// when all calls have. Which thread takes which item is not fixed, so a body writes to its own item only.
 ///
 /// - The first exception that a body throws is thrown again here; items not yet begun are left out then.
-/// - Workers are started when first needed, and again after a fork: they do not survive it.
+/// - Workers are started when first needed, and again after a fork: they do not survive it. Where the system
+/// refuses a thread, or memory for BLAS on it, there are fewer.
+/// - All of them work under the caller's Watch; its interrupts are answered between items, and while the
+/// caller waits for its workers.
 /// - A call from inside a body, or while another thread's call has the workers, runs on the caller's thread
 /// alone.
 void parallel_for(Index count, int threads, const Body& body);

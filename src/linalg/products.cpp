@@ -1,6 +1,7 @@
 #include "linalg/products.hpp"
 
 #include "linalg/blas.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -18,7 +19,9 @@ void add_product(double alpha, const SparseMatrix& A, const ConstBlock& X, Block
   const int* starts = A.outerIndexPtr();
   const int* rows = A.innerIndexPtr();
   const double* values = A.valuePtr();
+  const auto work = static_cast<double>(A.nonZeros());
   for (Index c = 0; c < X.cols(); ++c) {
+    check_interrupt(work);
     const double* x = X.col(c).data();
     double* y = Y.col(c).data();
     for (Index j = 0; j < A.outerSize(); ++j) {
@@ -32,7 +35,9 @@ void add_transposed_product(double alpha, const SparseMatrix& A, const ConstBloc
   const int* starts = A.outerIndexPtr();
   const int* rows = A.innerIndexPtr();
   const double* values = A.valuePtr();
+  const auto work = static_cast<double>(A.nonZeros());
   for (Index c = 0; c < X.cols(); ++c) {
+    check_interrupt(work);
     const double* x = X.col(c).data();
     double* y = Y.col(c).data();
     for (Index j = 0; j < A.outerSize(); ++j) {

@@ -5,10 +5,14 @@
 #include <span>
 
 #include "linalg/at.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
 namespace {
+
+constexpr std::size_t rows_between_looks = 256;  // at the clock: less than a millisecond
+constexpr double worth_a_look = 1 << 20;
 
 /// The columns that row k of L meets: the paths in the tree from the entries of column k towards k.
 void append_row(int k, const PermutedTriangle& upper, const Elimination& order, std::vector<int>& mark,
@@ -59,6 +63,7 @@ bool SimplicialLdl::factorise(const Pattern& pattern, const Elimination& order, 
   std::ranges::copy(std::span(pattern.starts).first(filled_.size()), filled_.begin());
   std::ranges::fill(row_, 0.0);
   for (std::size_t k = 0; k < row_.size(); ++k) {
+    if (k % rows_between_looks == rows_between_looks - 1) require_time(worth_a_look);
     for (int e = upper.starts[k]; e < upper.starts[k + 1]; ++e) row_[at(upper.rows[at(e)])] += values_[at(e)];
     double d = row_[k];
     row_[k] = 0;

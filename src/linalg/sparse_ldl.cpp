@@ -27,7 +27,7 @@ const typename Factor::Pattern& pattern_for(const Factor& /*factor*/, const LdlP
 LdlPattern::LdlPattern(const SparseMatrix& upper) : order(upper), factor(make_pattern(upper, order)) {}
 
 SparseLdl::SparseLdl(std::shared_ptr<const LdlPattern> pattern)
-    : pattern_(std::move(pattern)), factor_(make_factor(*pattern_)) {}
+    : pattern_(std::move(pattern)), factor_(make_factor(*pattern_)), fill_(pattern_->order.fill()) {}
 
 bool SparseLdl::factorise(const double* values, Index positive) {
   return std::visit(

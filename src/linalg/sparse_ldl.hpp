@@ -27,16 +27,20 @@ class SparseLdl {
 
   /// Values of `upper`, in the order of its storage. `positive` of the pivots are expected to be positive,
   /// namely those of the first rows, the rest negative; false if a pivot has the wrong sign or vanishes.
+  /// Throws OutOfTime if it would be done too late; the factor is lost then.
   [[nodiscard]] bool factorise(const double* values, Index positive);
 
   /// Solves in place; `workspace` has as many entries as the matrix rows.
   void solve(double* b, double* workspace) const;
 
   [[nodiscard]] Index size() const { return pattern_->order.size(); }
+  /// Entries of L.
+  [[nodiscard]] double fill() const { return fill_; }
 
  private:
   std::shared_ptr<const LdlPattern> pattern_;
   std::variant<SimplicialLdl, SupernodalLdl> factor_;
+  double fill_;
 };
 
 }  // namespace altdiff::detail

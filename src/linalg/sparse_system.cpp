@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "linalg/known_analyses.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -100,6 +101,7 @@ bool SparseSystem::factorise(const SparseMatrix& H, const SparseMatrix& A, const
 void SparseSystem::solve(Block x, Vector& workspace) const {
   const Index n = x.rows();
   for (Index c = 0; c < x.cols(); ++c) {
+    check_interrupt(2 * ldl_.fill());
     auto rhs = workspace.head(ldl_.size());
     rhs.head(n) = x.col(c);
     rhs.tail(ldl_.size() - n).setZero();
@@ -114,6 +116,7 @@ void SparseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace
   const Index m = z.rows();
   add_bounds(R_, box, x);
   for (Index c = 0; c < x.cols(); ++c) {
+    check_interrupt(2 * ldl_.fill());
     auto rhs = workspace.head(ldl_.size());
     rhs.head(n) = x.col(c);
     rhs.segment(n, p) = root_a_.cwiseProduct(y.col(c));

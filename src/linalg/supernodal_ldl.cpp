@@ -7,6 +7,8 @@
 
 #include "linalg/at.hpp"
 #include "linalg/dense.hpp"
+#include "linalg/pieces.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -140,6 +142,7 @@ bool SupernodalLdl::eliminate(const Supernode& node, Index positive, const Elimi
   Front F(front, size, size, Eigen::OuterStride<>(size));
   for (Index first = 0; first < node.columns; first += panel) {
     const Index last = std::min<Index>(first + panel, node.columns);
+    require_time(multiplications(size - first, last - first, panel));
     for (Index j = first; j < last; ++j) {
       auto column = F.col(j).tail(size - j);
       for (Index t = first; t < j; ++t)
@@ -157,6 +160,7 @@ bool SupernodalLdl::eliminate(const Supernode& node, Index positive, const Elimi
       scaled.col(c) = D_[at(node.first + first + c)] * F.col(first + c).tail(rest);
     for (Index j = 0; j < rest; j += wide) {
       const Index columns = std::min(wide, rest - j);
+      require_time(multiplications(rest - j, columns, count));
       multiply(Op::None, Op::Transpose, -1, F.block(last + j, first, rest - j, count),
                scaled.middleRows(j, columns), 1, F.block(last + j, last + j, rest - j, columns));
     }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "linalg/blas.hpp"
+#include "linalg/blas_buffers.hpp"
 
 namespace altdiff::detail {
 
@@ -40,6 +41,7 @@ int threads_for(int num_threads) {
 int threads_for(int num_threads, Index work) { return work < small_work ? 1 : threads_for(num_threads); }
 
 ScopedBlasThreads::ScopedBlasThreads(Index n, int num_threads) {
+  (void)threads_with_buffers(1);  // those of BLAS's own threads are there since it was loaded
   blas::set_num_threads(n < worth_threads ? 1 : threads_for(num_threads));
 }
 

@@ -15,7 +15,8 @@ constexpr double doubtful_gap = 1e-11;
 /// terms.
 constexpr double far_out = 1e6;
 
-double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+/// NaN wins; so does 0 over a -0 that comes second, such as a sign that was asked for: no residual is -0.
+double larger(double a, double b) { return std::isnan(a) || a >= b ? a : b; }
 
 /// One, or the objective's own size if that is smaller: an objective of 1e-8 is not solved by any x.
 double smallest_scale(double largest_P, const VectorView& q) {

@@ -9,6 +9,7 @@ import altdiff
 import numpy as np
 import pytest
 import scipy.sparse
+from altdiff import Linear, Quadratic
 from helpers.problems import Data, known_problem
 
 FIELDS = ("P", "q", "G", "h", "A", "b", "lb", "ub")
@@ -103,6 +104,35 @@ def test_p_and_q_that_disagree_alone_are_an_error() -> None:
     message = "P must have shape (..., n, n) with n = 2, got (3, 3)"
     with pytest.raises(ValueError, match=re.escape(message)):
         altdiff.solve_qp(np.eye(3), np.ones(2))
+
+
+@pytest.mark.parametrize("lead", [(), (4,)])
+@pytest.mark.parametrize("others", [{}, {"lb": -1.0}, {"G": np.eye(3), "h": np.ones(3)}])
+@pytest.mark.parametrize("field", ["q", "h", "b", "lb", "ub"])
+def test_a_vector_that_is_a_column_is_named_with_what_to_do(
+    field: str, others: Data, lead: tuple[int, ...]
+) -> None:
+    data: Data = {"P": np.eye(3), "q": np.ones(3), **others}
+    data |= {"h": {"G": np.eye(3)}, "b": {"A": np.eye(3)}}.get(field, {})
+    data[field] = np.ones((*lead, 3, 1))
+    with pytest.raises(ValueError, match=f"^{field} must have shape .* {field}.squeeze\\(-1\\)$"):
+        altdiff.solve_qp(**data)
+
+
+def test_a_column_is_named_beside_matrices_of_each_instance_and_in_convex_programs() -> None:
+    with pytest.raises(ValueError, match=r"^q must have .*squeeze"):
+        altdiff.solve_qp(np.stack([np.eye(3)] * 4), np.ones((4, 3, 1)))
+    for terms in (
+        Linear(np.ones((4, 3, 1))) + Quadratic(np.eye(3)),
+        Quadratic(np.eye(3)) + Linear(np.ones((3, 1))),
+    ):
+        with pytest.raises(ValueError, match=r"^term \d: Linear.q must have shape .*q.squeeze\(-1\)$"):
+            altdiff.solve_convex(terms)
+
+
+def test_one_variable_in_a_batch_of_two_dimensions_is_no_column() -> None:
+    assert altdiff.solve_qp(np.eye(1), np.ones((4, 1, 1))).x.shape == (4, 1, 1)
+    assert altdiff.solve_convex(Linear(np.ones((4, 1))) + Quadratic(np.eye(1))).x.shape == (4, 1)
 
 
 def test_an_empty_problem_is_an_error() -> None:

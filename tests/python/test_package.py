@@ -56,6 +56,40 @@ def test_a_dense_solve_does_not_import_scipy() -> None:
     assert run(code) == "False"
 
 
+@pytest.mark.parametrize("module", ["altdiff.torch", "altdiff.compat.qpth", "altdiff.compat.proxsuite"])
+def test_without_torch_the_error_names_the_extra_to_install(module: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        run(f"import sys; sys.modules['torch'] = None\nimport {module}")
+    assert 'altdiff.torch needs torch: pip install "altdiff[torch]"' in caught.value.stderr
+
+
+def test_a_torch_that_lacks_something_itself_is_not_blamed_on_the_installation() -> None:
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        run("import sys; sys.modules['torch._C'] = None\nimport altdiff.torch")
+    assert "torch._C" in caught.value.stderr
+    assert "pip install" not in caught.value.stderr
+
+
+WITHOUT_SCIPY = {
+    "P, G": "import torch, altdiff.torch; altdiff.torch.solve_qp(torch.eye(2).to_sparse(), [1, 1])",
+    ".npz": "numpy.savez('p', q=[1.0], P_data=[1.0], P_indices=[0], P_indptr=[0, 1], P_shape=[1, 1])\n"
+    "altdiff.read_qp('p.npz')",
+    ".mat": "open('p.mat', 'w').close(); altdiff.read_qp('p.mat')",
+}
+
+
+@pytest.mark.parametrize(("purpose", "code"), WITHOUT_SCIPY.items())
+def test_without_scipy_the_error_names_the_extra_to_install(
+    purpose: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        run(f"import sys; sys.modules['scipy'] = None\nimport altdiff, numpy\n{code}")
+    error = caught.value.stderr.splitlines()[-1]
+    assert purpose in error
+    assert error.endswith('needs scipy: pip install "altdiff[sparse]"')
+
+
 def test_python_m_altdiff_says_what_is_installed() -> None:
     done = subprocess.run([sys.executable, "-m", "altdiff"], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()

@@ -258,3 +258,23 @@ def test_a_batch_is_solved_in_a_forked_child_after_the_parent_used_threads() -> 
         same = np.array_equal(altdiff.solve_qp(np.eye(3), q, lb=0.0, num_threads=4).x, expected)
         os._exit(0 if same else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("method", ["auto", "interior_point", "alternating"])
+@pytest.mark.parametrize("finish", [True, False])
+def test_no_residual_and_no_margin_is_minus_zero(method: str, finish: bool) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        n, m, size = (int(k) for k in rng.integers(1, 5, size=3))
+        data: Data = {
+            "P": np.eye(n) * rng.integers(0, 3),
+            "q": rng.integers(-2, 3, size=(size, n)).astype(float),
+            "G": rng.integers(-2, 3, size=(m, n)).astype(float),
+            "h": rng.integers(0, 3, size=m).astype(float),
+            "lb": -1.0,
+        }
+        for made in (data, as_sparse(data)):
+            solution = altdiff.solve_qp(**made, method=method, finish=finish)
+            for name in ("primal_residual", "dual_residual", "duality_gap", "margin"):
+                number = getattr(solution, name)
+                assert not (np.signbit(number) & (number == 0)).any(), name

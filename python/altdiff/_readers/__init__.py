@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from altdiff._extras import require
 from altdiff._readers._program import QuadraticProgram
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _read(ending: str, content: bytes, name: str) -> QuadraticProgram:
         from altdiff._readers._npz import read_npz
 
         return read_npz(content, name)
-    _require_scipy(ending)
+    require("scipy", f"reading {ending} files")
     if ending == ".mat":
         from altdiff._readers._mat import read_mat
 
@@ -82,10 +83,3 @@ def _unpacked(content: bytes) -> bytes:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"the gzip data are damaged or cut off ({error}): fetch the file again") from error
-
-
-def _require_scipy(ending: str) -> None:
-    try:
-        import scipy.sparse  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"reading {ending} files needs scipy: pip install 'altdiff[sparse]'") from error

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from altdiff._arrays import check_format
+from altdiff._extras import require
 from altdiff._fields import FIELDS, MATRICES
 from altdiff._readers._program import make_program
 
@@ -104,6 +105,7 @@ def _field(field: str, arrays: dict[str, Array | None]) -> Block | None:
 
 
 def _sparse(field: str, parts: dict[str, Array | None]) -> Block:
+    require("scipy", "a sparse matrix in a .npz file")
     from scipy.sparse import csc_array
 
     for part, value in parts.items():

@@ -2,3 +2,5 @@
 
 `altdiff.compat.qpth` and `altdiff.compat.proxsuite` need PyTorch, and neither of those libraries.
 """
+
+from altdiff.torch import _installed  # noqa: F401

@@ -53,9 +53,13 @@ class ConvexCall(NamedTuple):
     call: Call
     initial: Start | None = None
     soft: bool = False  # the initial point is a guess, to be dropped where it does not fit
+    dtype: torch.dtype | None = None  # of the answer; None: what torch promotes the tensors to
 
     def outputs(self, tensors: Tensors) -> tuple[Any, ...]:
         """The outputs that the call asks for, and the solved batch."""
+        if self.dtype is not None:
+            *found, solved = self._replace(dtype=None).outputs(tensors)
+            return (*[output.to(self.dtype) for output in found], solved)
         structure, call = self.bound.structure, self.call
         if structure is not None and self.initial is None:
             quick = exchange.solve(structure, tensors, call.settings, call.outputs)

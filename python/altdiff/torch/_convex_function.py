@@ -27,7 +27,7 @@ from altdiff.torch._dynamo import hidden
 from altdiff.torch._evaluate import flattened, rows_of
 from altdiff.torch._outputs import REPORT, STATUS, outputs_of
 from altdiff.torch._problem import MEMORY_GONE, PLAIN, require_memory
-from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
+from altdiff.torch._tensors import answer_type, as_double, result_type, to_tensor, with_history_in_double
 from altdiff.torch._transform import SolveFields, Solver
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def call_convex(call: ConvexCall, fields: tuple[Any, ...]) -> tuple[Any, ...]:
         labels = (*call.bound.labels, *CONSTRAINTS)
         named = zip(labels, given, strict=True)
         tensors = tuple([None if value is None else _tensor(name, value) for name, value in named])
+        call = call._replace(dtype=answer_type(given))
     if torch._C._len_torch_dispatch_stack() > 0:
         _require_numbers_in(tensors)
     if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
@@ -158,7 +159,7 @@ def _in_transform(call: ConvexCall, tensors: Tensors) -> tuple[Any, ...]:
     detached = [None if t is None else t.detach() for t in (*theta, *fields)]
     outputs: Any = SolveDetached.apply(cell, *detached)  # type: ignore[no-untyped-call]
     moving = attached(cell.known, call.bound, outputs[0], theta, fields)
-    dtype = result_type([t for t in tensors if t is not None])
+    dtype = call.dtype or result_type([t for t in tensors if t is not None])
     report = dict(zip(REPORT, outputs[STATUS:], strict=True))
     return (*(value.to(dtype) for value in moving[: call.call.outputs]), report)
 

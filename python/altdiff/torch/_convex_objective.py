@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.func import functional_call
 
@@ -171,7 +172,7 @@ def _of_module(
 
 def _ranks(theta: tuple[Any, ...], options: Options, limit: int | None = None) -> tuple[int, ...]:
     if options.ranks is None:
-        given = [v.dim() if isinstance(v, torch.Tensor) else torch.as_tensor(v).dim() for v in theta]
+        given = [v.dim() if isinstance(v, torch.Tensor) else np.ndim(v) for v in theta]
         return tuple(given if limit is None else [min(rank, limit) for rank in given])
     if len(options.ranks) != len(theta):
         raise TypeError(f"ranks has {len(options.ranks)} entries, but the call has {len(theta)} theta")

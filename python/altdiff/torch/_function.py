@@ -23,7 +23,7 @@ from altdiff.torch._operators import encode, solve_operator
 from altdiff.torch._outputs import REPORT
 from altdiff.torch._problem import exchange, problem_from, require_memory, tensor_problem
 from altdiff.torch._sparse import has_pattern, parted
-from altdiff.torch._tensors import as_double, result_type, to_tensor, with_history_in_double
+from altdiff.torch._tensors import answer_type, as_double, to_tensor, with_history_in_double
 from altdiff.torch._transform import SolveFields, Solver, differentiable_gradients
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def solve(call: Call, fields: tuple[Argument | None, ...]) -> Outputs:
             return (*outputs, solved)
         batch.blame()
     solved = _layer.settle(solved, call.on_failure)
-    dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
+    dtype = answer_type(fields)
     names = DIFFERENTIABLE[: call.outputs]
     return (*(to_tensor(solved.part(name), dtype) for name in names), solved)
 
@@ -193,7 +193,7 @@ def call_operator(call: Call, fields: tuple[Argument | None, ...]) -> tuple[Any,
 
 def _results(call: Call, outputs: tuple[Any, ...], fields: tuple[Argument | None, ...]) -> tuple[Any, ...]:
     """Of the OUTPUTS what the call asks for, in its type, and the report."""
-    dtype = result_type([value for value in fields if isinstance(value, torch.Tensor)])
+    dtype = answer_type(fields)
     report = dict(zip(REPORT, outputs[len(DIFFERENTIABLE) :], strict=True))
     return (*(value.to(dtype) for value in outputs[: call.outputs]), report)
 

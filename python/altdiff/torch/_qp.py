@@ -47,6 +47,13 @@ class Solution:
     unique: torch.Tensor  # no other x has this objective
     margin: torch.Tensor  # min over the constraints of max(slack, multiplier), scaled
 
+    def __copy__(self) -> Solution:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What pickle and deepcopy take: the numbers without their history, which torch keeps to itself."""
+        return Solution, tuple(getattr(self, name).detach() for name in self.__dataclass_fields__)
+
 
 def solve_qp(
     P: Argument,
@@ -65,7 +72,8 @@ def solve_qp(
 
     Each argument is one instance's tensor, or has leading batch dimensions that broadcast; None or an empty
     tensor is an absent block. Arrays, and scipy.sparse matrices for P, G and A, are constants; P, G and A may
-    also be sparse tensors, or `Sparse`. The computation is in float64, the answer in the tensors' type.
+    also be sparse tensors, or `Sparse`. The computation is in float64, the answer in the
+    tensors' type, or without tensors in that of the arrays.
 
     `on_failure` says what becomes of instances that are not solved: "raise" a SolveError, "nan" for values
     and gradients, or "zero" gradients and the last iterate. `initial` is an earlier solution to start from,

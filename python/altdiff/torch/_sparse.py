@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from altdiff._arrays import is_sparse
+from altdiff._extras import require
 from altdiff._fields import DIMENSIONS, FIELDS, MATRICES
 from altdiff._stack import SparseStack
 from altdiff.torch._tensors import as_double
@@ -52,6 +53,7 @@ class Pattern:
 
     def matrix(self, values: Array) -> Block:
         """The csc matrix, or for values with batch dimensions the stack of them, as the core takes it."""
+        require("scipy", "a sparse P, G or A")
         from scipy.sparse import csc_matrix
 
         data = values[..., self._order]

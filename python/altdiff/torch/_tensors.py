@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import torch
 
 from altdiff._arrays import real_array
+from altdiff._stack import is_list_of_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from altdiff._arrays import MatrixLike
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _FLOAT64, _STRIDED = torch.float64, torch.strided
+_BY_SIZE = {2: torch.float16, 4: torch.float32}  # types of arrays, by bytes
 
 
 def as_double(name: str, value: Argument) -> torch.Tensor:
@@ -60,9 +62,34 @@ def to_tensor(array: NDArray[np.generic], dtype: torch.dtype | None = None) -> t
 
 def result_type(tensors: Iterable[torch.Tensor]) -> torch.dtype:
     """The floating type of the answer, as torch promotes it: float64 with float32 gives float64."""
+    kind = _promoted(tensors)
+    return torch.get_default_dtype() if kind is None else kind
+
+
+def answer_type(arguments: Iterable[Any]) -> torch.dtype:
+    """The same of a call with other arguments too: arrays count where no tensor does, never numbers.
+
+    So constraints that are float64 arrays, as NumPy makes them, do not turn a float32 network into float64.
+    """
+    given = list(arguments)
+    kind = _promoted([value for value in given if isinstance(value, torch.Tensor)])
+    if kind is not None:
+        return kind
+    return result_type([torch.empty(0, dtype=_BY_SIZE.get(size, _FLOAT64)) for size in _float_sizes(given)])
+
+
+def _promoted(tensors: Iterable[torch.Tensor]) -> torch.dtype | None:
     kind = None
     for tensor in tensors:
         if tensor.dtype is kind or not tensor.is_floating_point():
             continue
         kind = tensor.dtype if kind is None else torch.promote_types(kind, tensor.dtype)
-    return torch.get_default_dtype() if kind is None else kind
+    return kind
+
+
+def _float_sizes(values: Iterable[Any]) -> list[int]:
+    """The bytes of a number in each floating array, or sparse matrix; lists of these are looked into."""
+    matrices = [value[0] if is_list_of_sparse(value) else value for value in values]
+    arrays = [value for value in matrices if not isinstance(value, np.generic)]
+    types = [getattr(value, "dtype", None) for value in arrays]
+    return [kind.itemsize for kind in types if isinstance(kind, np.dtype) and kind.kind == "f"]

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "linalg/dense.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -45,6 +46,7 @@ ConstraintSpace::ConstraintSpace(const MatricesView& data, const std::vector<Ind
   stack(data, bounded);
   if (!sweep(threads)) return;
   if (!eliminate_equalities(doubtful)) {
+    if (out_of_time()) return;
     kept_ = independent_columns(data.A_rows());
     p_ = static_cast<Index>(kept_.size());
     stack(data, bounded);
@@ -78,8 +80,9 @@ bool ConstraintSpace::sweep(int threads) {
     smallest_pivot_ = std::min(smallest_pivot_, columns(j, j) * columns(j, j) / diagonal[j]);
   if (!(smallest_pivot_ > nearly_singular)) return false;
   auto M = inequality_columns();
-  gram(1, columns.bottomRows(p_ + k_), 0, equality_columns(), threads);  // (AS1)
-  gram(1, columns.bottomRows(k_), 0, M, threads);
+  if (!gram_in_time(1, columns.bottomRows(p_ + k_), 0, equality_columns(), threads) ||  // (AS1)
+      !gram_in_time(1, columns.bottomRows(k_), 0, M, threads))
+    return false;
   for (Index i = 0; i < k_; ++i) lengths_[i] = std::sqrt(M(i, i));
   return true;
 }
@@ -95,7 +98,7 @@ bool ConstraintSpace::eliminate_equalities(double smallest) {
     const double pivot = (E.diagonal().array().square() / diagonal.array()).minCoeff();
     if (!(pivot > smallest)) return false;
     smallest_pivot_ = std::min(smallest_pivot_, pivot);
-    gram(-1, W(), 1, M, 1);  // (AS2)
+    if (!gram_in_time(-1, W(), 1, M, 1)) return false;  // (AS2)
   }
   symmetrise(M);
   for (Index i = 0; i < k_; ++i)

@@ -43,7 +43,7 @@ class ConstraintSpace {
   ConstraintSpace(const MatricesView& data, const std::vector<Index>& bounded, double* memory, double* M,
                   int threads = 1);
 
-  /// False: P is not positive definite, or so close to it that the numbers mean little.
+  /// False: P is not positive definite, or so close to it that the numbers mean little; or there was no time.
   [[nodiscard]] bool usable() const { return usable_; }
   [[nodiscard]] bool symmetric() const { return symmetric_; }    ///< P as the user gave it
   [[nodiscard]] double largest_P() const { return largest_P_; }  ///< largest absolute value
@@ -89,7 +89,7 @@ class ConstraintSpace {
 
   void stack(const MatricesView& data, const std::vector<Index>& bounded);
   [[nodiscard]] bool sweep(int threads);
-  /// False if a pivot falls below the share `smallest` of its diagonal.
+  /// False if a pivot falls below the share `smallest` of its diagonal, or there was no time.
   [[nodiscard]] bool eliminate_equalities(double smallest);
 
   Index n_ = 0, p_ = 0, k_ = 0, stride_T_ = 0, stride_E_ = 0;

@@ -8,6 +8,8 @@
 #include "engines/active_set/goldfarb_idnani.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/norms.hpp"
+#include "linalg/pieces.hpp"
+#include "linalg/watch.hpp"
 #include "problem/rows.hpp"
 
 namespace altdiff::detail {
@@ -221,6 +223,7 @@ void ActiveSetEngine::find_sets(std::span<DualState> states) {
   std::optional<GoldfarbIdnani> safeguard;
   for (std::size_t j = 0; j < states.size(); ++j) {
     if (states[j].outcome == DualState::Outcome::Solved) continue;
+    if (out_of_time()) return;
     if (!safeguard) safeguard.emplace(k_, most_, dependent_);
     safeguard->run(programs_[j], states[j]);
   }
@@ -278,7 +281,8 @@ void ActiveSetEngine::refine(const Run& run, std::span<const DualState> states) 
     return largest;
   };
   double before = worst();
-  for (int round = 0; round < most_refinements && before > exact_enough; ++round) {
+  const double work = 4 * multiplications(n_ + m_ + p_, n_, run.count);
+  for (int round = 0; round < most_refinements && before > exact_enough && may_go_on(work); ++round) {
     const PointBlock kept = point;
     const DenseMatrix kept_lambda = lambda_;
     const auto kept_residuals = residuals;

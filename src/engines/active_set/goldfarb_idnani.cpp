@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "linalg/at.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -60,6 +61,10 @@ void GoldfarbIdnani::resume(const DualProgram& program, DualState& state, const 
   if (factorise_rows(program, state)) state.outcome = DualState::Outcome::Solved;
 }
 
+bool GoldfarbIdnani::in_time(const DualProgram& program) const {
+  return may_go_on(static_cast<double>(count()) * static_cast<double>(count() + program.k));
+}
+
 int GoldfarbIdnani::most_changes(const DualProgram& program) { return 50 + 20 * static_cast<int>(program.k); }
 
 void GoldfarbIdnani::begin(const DualProgram& program, DualState& state) {
@@ -72,7 +77,8 @@ void GoldfarbIdnani::begin(const DualProgram& program, DualState& state) {
 void GoldfarbIdnani::take_rows(const DualProgram& program, DualState& state, double dependent) {
   rows_.clear();
   const auto take = [&](Index i) {
-    if (count() >= most_ || !append(program, i, find_direction(program, i), dependent)) state.side[at(i)] = 0;
+    if (count() >= most_ || !in_time(program) || !append(program, i, find_direction(program, i), dependent))
+      state.side[at(i)] = 0;
   };
   for (Index i = 0; i < program.k; ++i)  // rows that stay come first
     if (state.side[at(i)] != 0 && program.fixed(i)) take(i);
@@ -86,7 +92,7 @@ void GoldfarbIdnani::take_dual_feasible_part(const DualProgram& program, DualSta
     const Index before = count();
     for (Index s = count() - 1; s >= 0; --s) {
       const Index row = rows_[at(s)];
-      if (!program.fixed(row) && state.side[at(row)] * lambda_[s] < 0) drop(state, s);
+      if (!program.fixed(row) && state.side[at(row)] * lambda_[s] < 0 && in_time(program)) drop(state, s);
     }
     if (count() == before) return;
   }
@@ -118,6 +124,8 @@ bool GoldfarbIdnani::pivot_until_feasible(const DualProgram& program, DualState&
       case Step::Infeasible:
         state.outcome = DualState::Outcome::Infeasible;
         return false;
+      case Step::OutOfTime:
+        return false;
     }
   }
 }
@@ -141,6 +149,7 @@ GoldfarbIdnani::Step GoldfarbIdnani::enter(const DualProgram& program, DualState
   const double length = program.lengths[row];
   double multiplier = 0;
   for (;;) {
+    if (!in_time(program)) return Step::OutOfTime;
     const double left = find_direction(program, row);
     const double violation = side * (v_[row] - limit);
     const bool moves = count() < most_ && left > dependent_ * length * length;

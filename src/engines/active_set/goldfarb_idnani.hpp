@@ -14,7 +14,7 @@ class GoldfarbIdnani {
   GoldfarbIdnani(Index k, Index most, double dependent);
 
   /// Begins at what is dual feasible of the set in `side`. Infeasible leaves the proof in `rows` and
-  /// `lambda`.
+  /// `lambda`; Stalled may also mean that the time is over.
   void run(const DualProgram& program, DualState& state);
 
   /// Goes on from a set with the given multipliers (of all rows, of the right signs) and values of the rows,
@@ -24,9 +24,11 @@ class GoldfarbIdnani {
 
  private:
   using Factor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  enum class Step : std::uint8_t { Entered, Ignored, Infeasible };
+  enum class Step : std::uint8_t { Entered, Ignored, Infeasible, OutOfTime };
 
   [[nodiscard]] Index count() const { return static_cast<Index>(rows_.size()); }
+  /// Asked before a step, or a row of a first set.
+  [[nodiscard]] bool in_time(const DualProgram& program) const;
   void begin(const DualProgram& program, DualState& state);
   void take_rows(const DualProgram& program, DualState& state, double dependent);
   [[nodiscard]] static int most_changes(const DualProgram& program);

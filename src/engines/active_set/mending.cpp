@@ -3,6 +3,7 @@
 
 #include "engines/active_set/engine.hpp"
 #include "engines/active_set/goldfarb_idnani.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -34,7 +35,7 @@ void ActiveSetEngine::mend(Index column, DualState& state) {
   const std::span<DualState> states(&state - column, at_index(column) + 1);
   GoldfarbIdnani pivots(k_, most_, dependent_);
   Vector values(k_);
-  for (int attempt = 0; attempt < most_mends; ++attempt) {
+  for (int attempt = 0; attempt < most_mends && !out_of_time(); ++attempt) {
     correct(run, states);
     if (residuals[at_index(column)].below(good_enough)) return;
     if (drop_wrong_signs(column, state)) continue;

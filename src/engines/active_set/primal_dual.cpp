@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "linalg/watch.hpp"
+
 namespace altdiff::detail {
 
 namespace {
@@ -19,15 +21,26 @@ PrimalDual::PrimalDual(Index k, Index largest)
 void PrimalDual::run(std::span<const DualProgram> programs, std::span<DualState> states, Index most) {
   most_ = most;
   running_.clear();
+  for (DualState& state : states) state.outcome = DualState::Outcome::Stalled;
   for (std::size_t next = 0; next < programs.size() || !running_.empty();) {
     while (std::ssize(running_) < lanes && next < programs.size()) {
       Lane lane = entered(programs[next], states[next]);
       ++next;
       if (!lane.state->rows.empty() || !settle(lane)) running_.push_back(lane);
     }
+    if (!may_go_on(work(running_))) return;
     solve(running_);
     std::erase_if(running_, [this](Lane& lane) { return settle(lane); });
   }
+}
+
+double PrimalDual::work(const std::vector<Lane>& running) {
+  double sum = 0;
+  for (const Lane& lane : running) {
+    const auto count = static_cast<double>(lane.state->count());
+    sum += count * (count * count / 6 + static_cast<double>(lane.program->k));
+  }
+  return sum;
 }
 
 PrimalDual::Lane PrimalDual::entered(const DualProgram& program, DualState& state) const {
@@ -35,7 +48,6 @@ PrimalDual::Lane PrimalDual::entered(const DualProgram& program, DualState& stat
   state.rows.reserve(k);
   state.lambda.reserve(static_cast<std::size_t>(std::min(program.k, most_)));
   state.list_rows();
-  state.outcome = DualState::Outcome::Stalled;
   return {.program = &program, .state = &state, .fewest_wrong = std::numeric_limits<int>::max()};
 }
 

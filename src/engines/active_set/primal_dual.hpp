@@ -18,7 +18,8 @@ class PrimalDual {
   /// `k`: inequalities and bounds; `largest`: a set that has more of them never serves.
   PrimalDual(Index k, Index largest);
 
-  /// Every state begins at the set in its `side`; `most`: how many rows can be independent.
+  /// Every state begins at the set in its `side`; `most`: how many rows can be independent. When the time is
+  /// over, those that are not solved yet are left Stalled.
   void run(std::span<const DualProgram> programs, std::span<DualState> states, Index most);
 
  private:
@@ -30,6 +31,8 @@ class PrimalDual {
     int idle = 0;
   };
   [[nodiscard]] Lane entered(const DualProgram& program, DualState& state) const;
+  /// Multiplications of the next change of every set.
+  [[nodiscard]] static double work(const std::vector<Lane>& running);
   /// Solves on each set; a lane that cannot be is removed.
   void solve(std::vector<Lane>& running);
   void solve_together(std::vector<Lane>& running);

@@ -3,6 +3,8 @@
 #include <array>
 #include <limits>
 
+#include "linalg/watch.hpp"
+
 namespace altdiff::detail {
 
 namespace {
@@ -49,7 +51,7 @@ void iterate(const Instance& instance, const std::vector<Index>& bounded, const 
   std::vector<DualState> state(1);
   ActiveSetEngine engine({&shifted, 1}, bounded, attempt.dependent);
   double smallest = std::numeric_limits<double>::infinity();
-  for (int round = 0, idle = 0; round < most_rounds && idle < patience; ++round) {
+  for (int round = 0, idle = 0; round < most_rounds && idle < patience && !out_of_time(); ++round) {
     engine.run(state);
     if (state[0].outcome != DualState::Outcome::Solved) return;
     const double worst = engine.residuals[0].worst();
@@ -72,6 +74,7 @@ void iterate(const Instance& instance, const std::vector<Index>& bounded, const 
 Proximal solve_proximal(const Instance& instance, const std::vector<Index>& bounded) {
   Proximal best;
   for (const Attempt& attempt : attempts) {
+    if (out_of_time()) break;
     iterate(instance, bounded, attempt, best);
     if (best.found() && best.residuals.worst() < good_enough) break;
   }

@@ -46,7 +46,7 @@ struct Proximal {
 ///
 ///     x+ = argmin f(x) + 1/2 (x - x_k)'R (x - x_k)   over the same constraints                        (AS7)
 ///
-/// has the solutions of the program as its fixed points. Returns the best round.
+/// has the solutions of the program as its fixed points. Returns the best round before the time is over.
 [[nodiscard]] Proximal solve_proximal(const Instance& instance, const std::vector<Index>& bounded);
 
 }  // namespace altdiff::detail
