@@ -35,6 +35,8 @@ constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite c
 constexpr double no_curvature = 1e-8;  // below minus this P curves downwards
 constexpr double early_tolerance = 1e-8;  // of a finish before the interior point is done
 constexpr double clearly_better = 0.1;
+constexpr double rounded_to_single = 1e-6;  // what P's curvature may lack, relative to its diagonal
+constexpr int most_rounds = 40;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
@@ -203,7 +205,9 @@ class Solver {
     const bool again = !limited_by_user();
     if (again && settled_near_by()) return true;
     if (infeasibility_proved() || unboundedness_proved()) return true;
-    if (again && (solved_carefully(true) || solved_within_tolerance() || solved_by_active_set())) return true;
+    if (again && (solved_carefully(true) || solved_within_tolerance() || solved_by_active_set() ||
+                  solved_in_spite_of_curvature()))
+      return true;
     if (!small_contradiction_) return false;
     certify_infeasible(*small_contradiction_);
     return true;
@@ -235,6 +239,24 @@ class Solver {
       if (!residuals_.below(settings_.tolerance)) return false;
       (void)keep_point(point, Status::Solved, system);
       return true;
+    }
+    return false;
+  }
+
+  /// Where rounding to single precision made P curve downwards: steps of x+ = argmin f(x) + 1/2 (x - x_k)'R
+  /// (x - x_k), which is convex (AS7). They end at a minimum where there is one.
+  bool solved_in_spite_of_curvature() {
+    if (!tries_again_ || !curves_downwards(user_.P)) return false;
+    auto convex = sparse_program(user_);
+    const Vector R = rounded_to_single * Vector(convex.P.diagonal()).cwiseAbs();
+    for (Index j = 0; j < R.size(); ++j) convex.P.coeffRef(j, j) += R[j];
+    Vector x = Vector::Zero(R.size());
+    for (int round = 0; round < most_rounds; ++round) {
+      convex.q = user_.q - R.cwiseProduct(x);
+      auto found = solve_once(convex);
+      if (found.status != Status::Solved) return false;
+      x = found.x;
+      if (take_over(std::move(found))) return true;
     }
     return false;
   }

@@ -199,6 +199,7 @@ Curvature curvature_of(const M& P) {
   if (largest == 0) return Curvature::Positive;
   if ((P.diagonal().array() < -rounded_to_single * largest).any()) return Curvature::Negative;
   const M unit = with_unit_diagonal(P);
+  if (!std::isfinite(largest_number(unit))) return Curvature::Negative;  // 1 beside a diagonal of 1e-315
   const M none(0, P.rows());
   AugmentedSystem<M> system(unit, none, none);
   if (definite(unit, rounded_to_single, system)) return Curvature::Positive;
@@ -209,6 +210,7 @@ template <Matrix M>
 bool curves_downwards(const M& P) {
   if (largest_number(P) == 0) return false;
   const M unit = with_unit_diagonal(P);
+  if (!std::isfinite(largest_number(unit))) return true;
   const M none(0, P.rows());
   AugmentedSystem<M> system(unit, none, none);
   return !definite(unit, 8 * rounding * static_cast<double>(P.rows()), system);

@@ -17,7 +17,9 @@ KINDS = [np.asarray, sp.csc_matrix]
 def solve(kind: Any, **data: Any) -> Any:
     """With matrices of a kind, one thread."""
     matrices = {name: kind(np.asarray(data[name], dtype=float)) for name in "PGA" if name in data}
-    vectors = {name: np.asarray(value, dtype=float) for name, value in data.items() if name not in "PGA"}
+    vectors: dict[str, Any] = {
+        name: np.asarray(value, dtype=float) for name, value in data.items() if name not in "PGA"
+    }
     return altdiff.solve_qp(**matrices, **vectors, num_threads=1)
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from altdiff import Status
-from helpers.problems import Array
+from numpy.typing import NDArray
 
+Array = NDArray[np.float64]
 Data = dict[str, Any]
 Rng = np.random.Generator
 
