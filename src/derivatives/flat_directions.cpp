@@ -19,11 +19,12 @@ constexpr std::array attempts{RoundWeights{.sigma = 1e-3, .row = 1e3, .hold = tr
                               RoundWeights{.sigma = 1e-3, .row = 1e5, .hold = true},
                               RoundWeights{.sigma = 1e-5, .row = 1e3, .hold = true},
                               RoundWeights{.sigma = 1e-7, .row = 1e3, .hold = true}};
-constexpr int max_rounds = 30;
+constexpr int max_rounds = 40;
+constexpr RoundLimits to_rounding{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
 constexpr double settled = 1e-7;   // change by a round, relative: a second pass squares it
-constexpr double wanted = 1e-11;   // the same, as long as rounds make it smaller
+constexpr double wanted = 1e-13;   // the same, as long as rounds make it smaller
 constexpr double hopeless = 1e-4;  // the same
-constexpr int patience = 3;        // rounds in which the change does not halve
+constexpr int patience = 3;        // rounds in which the change falls by less than a fifth
 
 }  // namespace
 
@@ -62,7 +63,7 @@ double FlatDirections<M>::settle(const RoundWeights& weights) {
     change = norm(left.x + before) / norm(gradient.x);
     before = -left.x;
     ++count_.rounds;
-    idle = change < 0.5 * least ? 0 : idle + 1;
+    idle = change < 0.8 * least ? 0 : idle + 1;
     least = std::min(least, change);
     return change > wanted && idle < patience;
   });
@@ -75,6 +76,13 @@ DenseMatrix FlatDirections<M>::part(const DenseMatrix& columns) const {
   gradient.x = columns;
   PointBlock t;
   return -fixed_rounds(qp_, system_, set_, gradient, t, count_).x;  // (L2)
+}
+
+template <Matrix M>
+void FlatDirections<M>::polish(Point& solution) const {
+  PointBlock t{.x = solution.x, .y = solution.y, .z = solution.z, .z_box = solution.z_box};
+  alternating_rounds(qp_, system_, set_, data_of(qp_, set_), t, to_rounding);
+  if (t.x.allFinite()) solution.x = t.x;
 }
 
 template class FlatDirections<DenseMatrix>;

@@ -17,6 +17,9 @@ class FlatDirections {
   /// The orthogonal projection of each column on N: what rounds (A3) leave of it as a right-hand side (L2)
   [[nodiscard]] DenseMatrix part(const DenseMatrix& columns) const;
 
+  /// x, of a solution that is less exact than it could be, once more on P x = P x_0 and the rows of the set.
+  void polish(Point& solution) const;
+
   /// False: columns are so different in size that rounds do not get there, and parts mean little.
   [[nodiscard]] bool usable() const { return usable_; }
 

@@ -48,7 +48,8 @@ class HoldingRows {
       : qp_(qp), S_(S), is_listed_(at(qp.m() + qp.n())) {}
 
   /// The least x and the set T that it is on, from the least x on S. False if no such set was found.
-  [[nodiscard]] bool find(const FlatDirections<M>& flat, Vector& x, ActiveSet& T) {
+  [[nodiscard]] bool find(const FlatDirections<M>& flat, Point& solution, ActiveSet& T) {
+    Vector& x = solution.x;
     const Vector first = x;
     for (int growth = 0; growth < max_growths; ++growth) {
       if (!list_violated(x)) return true;
@@ -64,6 +65,8 @@ class HoldingRows {
         const double side = state_.side[at(i)];
         (row < qp_.m() ? T.z[row] : T.box[row - qp_.m()]) = side;
       }
+      refine(x);
+      flat.polish(solution);
       refine(x);
     }
     return false;
@@ -291,9 +294,14 @@ std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<
   ActiveSet T = found.set;
   const FlatDirections<M> flat(qp, found.set, system);
   if (!flat.usable()) return {};
-  for (int pass = 0; pass < 2; ++pass) point.x -= flat.part(point.x);
+  // An engine's point may be far out on the face: coming back costs digits, which the second pass restores.
+  for (int pass = 0; pass < 2; ++pass) {
+    point.x -= flat.part(point.x);
+    flat.polish(point);
+    point.x -= flat.part(point.x);
+  }
   if (!point.x.allFinite()) return {};
-  const bool by_rows = HoldingRows<M>(qp, found.set).find(flat, point.x, T);
+  const bool by_rows = HoldingRows<M>(qp, found.set).find(flat, point, T);
   if (!by_rows && !find_elsewhere(qp, found, solve, point.x, T)) return {};
   auto linearisation = std::make_shared<AtLeastNorm<M>>(program, T, gradient_tolerance, point.x);
   if (!by_rows && !only_push(program->from_user(*linearisation->turn()), found.set, T)) return {};
