@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <concepts>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "problem/residuals.hpp"
 #include "problem/sparse_program.hpp"
 #include "solve_carefully.hpp"
+#include "solve_near_by.hpp"
 
 namespace altdiff::detail {
 
@@ -33,6 +35,8 @@ constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite c
 constexpr double no_curvature = 1e-8;  // below minus this P curves downwards
 constexpr double early_tolerance = 1e-8;  // of a finish before the interior point is done
 constexpr double clearly_better = 0.1;
+constexpr double rounded_to_single = 1e-6;  // what P's curvature may lack, relative to its diagonal
+constexpr int most_rounds = 40;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
@@ -55,6 +59,16 @@ void log_end(const Settings& settings, const Solution<M>& solution, double secon
            solution.primal_residual, solution.dual_residual, solution.duality_gap);
 }
 
+/// The same set with the weights of its rows in the units of another scaling (S1).
+template <Matrix From, Matrix To>
+ActiveSet with_units_of(ActiveSet set, const ScaledProgram<From>& from, const ScaledProgram<To>& to) {
+  if (!set.soft()) return set;
+  const double c = from.c / to.c;
+  set.give.z.array() *= c * (to.E_g.array() / from.E_g.array()).square();
+  set.give.box.array() *= c * (from.D.array() / to.D.array()).square();
+  return set;
+}
+
 template <Matrix M>
 Solution<M> no_point(const QuadraticProgram<M>& qp, Status status) {
   Solution<M> solution;
@@ -71,8 +85,11 @@ Solution<M> no_point(const QuadraticProgram<M>& qp, Status status) {
 template <Matrix M>
 class Solver {
  public:
-  Solver(const QuadraticProgram<M>& qp, const Settings& settings)
-      : settings_(settings), user_(normalised(qp)), program_(std::make_shared<ScaledProgram<M>>(user_)) {}
+  Solver(const QuadraticProgram<M>& qp, const Settings& settings, bool tries_again = true)
+      : settings_(settings),
+        user_(normalised(qp)),
+        program_(std::make_shared<ScaledProgram<M>>(user_)),
+        tries_again_(tries_again) {}
 
   Solution<M> run(const Point& initial) {
     try {
@@ -148,13 +165,17 @@ class Solver {
         return solution_;
       outcome = engine.run(target);
     }
-    const Point point = engine.point();
-    AugmentedSystem<M>& used = engine.system();
     solution_.iterations = engine.iterations();
+    if (outcome == InteriorOutcome::DualInfeasible) {
+      if (falls_for_ever(engine.proof())) return solution_;
+      engine.ignore_rays();
+      outcome = engine.run(target);
+      solution_.iterations = engine.iterations();
+    }
     if (outcome == InteriorOutcome::PrimalInfeasible && proves_primal(program_->to_user(engine.proof())))
       return solution_;
-    if (outcome == InteriorOutcome::DualInfeasible && proves_dual(program_->to_user(engine.proof())))
-      return solution_;
+    const Point point = engine.point();
+    AugmentedSystem<M>& used = engine.system();
     if (settings_.finish && try_finish(point, used)) return solution_;
     accept(point);
     if (residuals_.below(settings_.tolerance)) {
@@ -163,11 +184,33 @@ class Solver {
       accept(point);
       return keep_point(point, Status::Solved, used);
     }
-    if (no_solution_proved() || (!limited_by_user() && solved_carefully(true))) return solution_;
+    if (settled_otherwise()) return solution_;
     if (out_of_time()) return keep_best(point, Status::TimeLimit, used);
-    return keep_best(
-        point, outcome == InteriorOutcome::MaxIterations ? Status::MaxIterations : Status::NumericalError,
-        used);
+    if (outcome == InteriorOutcome::MaxIterations) return keep_best(point, Status::MaxIterations, used);
+    // Rounding to single precision is forgiven only where a minimum was found in spite of it.
+    if (tries_again_ && curves_downwards(user_.P)) return without_point(Status::NonConvex);
+    return keep_best(point, Status::NumericalError, used);
+  }
+
+  /// An engine's ray, made exact if need be. Where it can be proved too that there is no feasible x, that is
+  /// said, whatever was met first.
+  bool falls_for_ever(const Point& ray) {
+    if (!proves_dual(program_->to_user(ray)) && !unboundedness_proved()) return false;
+    (void)infeasibility_proved();
+    return true;
+  }
+
+  /// What is tried where the engine neither solved the program nor met a proof on its way.
+  bool settled_otherwise() {
+    const bool again = !limited_by_user();
+    if (again && settled_near_by()) return true;
+    if (infeasibility_proved() || unboundedness_proved()) return true;
+    if (again && (solved_carefully(true) || solved_within_tolerance() || solved_by_active_set() ||
+                  solved_in_spite_of_curvature()))
+      return true;
+    if (!small_contradiction_) return false;
+    certify_infeasible(*small_contradiction_);
+    return true;
   }
 
   /// Nothing was precise enough: the engine's point, or that of a finish, whichever is closer.
@@ -183,25 +226,139 @@ class Solver {
     return solution_;
   }
 
-  /// A search for proofs of their own, where the engine neither solved nor found one on its way.
-  bool no_solution_proved() {
+  /// Dense programs have been there before.
+  bool solved_by_active_set() {
+    if constexpr (std::same_as<M, SparseMatrix>) {
+      if (out_of_time()) return false;
+      const auto found = look_densely(user_);
+      if (!found) return false;
+      const Point point = program_->from_user(*found);
+      AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+      if (settings_.finish && try_finish(point, system)) return true;
+      accept_user(*found);
+      if (!residuals_.below(settings_.tolerance)) return false;
+      (void)keep_point(point, Status::Solved, system);
+      return true;
+    }
+    return false;
+  }
+
+  /// Where rounding to single precision made P curve downwards: steps of x+ = argmin f(x) + 1/2 (x - x_k)'R
+  /// (x - x_k), which is convex (AS7). They end at a minimum where there is one.
+  bool solved_in_spite_of_curvature() {
+    if (!tries_again_ || !curves_downwards(user_.P)) return false;
+    auto convex = sparse_program(user_);
+    const Vector R = rounded_to_single * Vector(convex.P.diagonal()).cwiseAbs();
+    for (Index j = 0; j < R.size(); ++j) convex.P.coeffRef(j, j) += R[j];
+    Vector x = Vector::Zero(R.size());
+    for (int round = 0; round < most_rounds; ++round) {
+      convex.q = user_.q - R.cwiseProduct(x);
+      auto found = solve_once(convex);
+      if (found.status != Status::Solved) return false;
+      x = found.x;
+      if (take_over(std::move(found))) return true;
+    }
+    return false;
+  }
+
+  /// Without the limits that are far away; the origin follows x to those that stop it.
+  bool settled_near_by() {
+    if (!tries_again_ || out_of_time()) return false;
+    auto found = solve_near_by(
+        sparse_program(user_), [this](const auto& qp) { return solve_once(qp); },
+        [this](const Point& ray) { return proves_dual(ray); });
+    if (!found) return false;
+    if (found->status == Status::PrimalInfeasible) return proves_primal(*found);
+    if (found->status == Status::Solved) return take_over(std::move(*found));
+    (void)infeasibility_proved();
+    return true;
+  }
+
+  /// Another program that has the same solutions, without further tries.
+  Solution<SparseMatrix> solve_once(const QuadraticProgram<SparseMatrix>& qp) {
+    Settings settings = settings_;
+    settings.log = {};
+    auto found = Solver<SparseMatrix>(qp, settings, false).run({});
+    solution_.iterations += found.iterations;
+    return found;
+  }
+
+  /// The solution of a program with the same matrices, multipliers and active rows, if it is one of this
+  /// program.
+  bool take_over(Solution<SparseMatrix> found) {
+    const int iterations = solution_.iterations;
+    accept_user(found);
+    if (!residuals_.below(settings_.tolerance)) return false;
+    solution_.status = Status::Solved;
+    solution_.iterations = iterations;
+    solution_.linearisation = std::move(found.linearisation);
+    solution_.margin = found.margin;
+    solution_.unique = found.unique;
+    solution_.degenerate = found.degenerate;
+    if (!solution_.unique) finish_again();
+    return true;
+  }
+
+  /// For the conventions of this program; where it does not work out, what was found stays.
+  void finish_again() {
+    const Solution<M> found = solution_;
+    AugmentedSystem<M> system(program_->qp.P, program_->qp.A, program_->qp.G);
+    if (try_finish(program_->from_user(found), system)) {
+      solution_.iterations = found.iterations;
+    } else {
+      solution_ = found;
+    }
+  }
+
+  // A search for proofs of their own, where the engine neither solved nor found one on its way.
+
+  bool infeasibility_proved() {
     if (out_of_time()) return false;
     const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
-    const auto solve = [&](const QuadraticProgram<SparseMatrix>& qp) {
+    const auto found = find_primal_proof(scaled.qp, careful_solve(),
+                                         [&](const Point& y) { return proves_primal(scaled.to_user(y)); });
+    nearest_ = found.nearest.size() > 0 ? Vector(scaled.D.cwiseProduct(found.nearest)) : Vector();
+    return found.proved;
+  }
+
+  /// Rows that contradict each other by less than the tolerance are met at the point that is nearest to all
+  /// of them.
+  bool solved_within_tolerance() {
+    if (!tries_again_ || nearest_.size() == 0 || out_of_time()) return false;
+    auto consistent = sparse_program(user_);
+    consistent.b = consistent.A * nearest_;
+    consistent.h = consistent.h.cwiseMax(consistent.G * nearest_);
+    consistent.lb = consistent.lb.cwiseMin(nearest_);
+    consistent.ub = consistent.ub.cwiseMax(nearest_);
+    if (consistent.b == user_.b && consistent.h == user_.h) return false;
+    auto found = solve_once(consistent);
+    return found.status == Status::Solved && take_over(std::move(found));
+  }
+
+  bool unboundedness_proved() {
+    if (out_of_time()) return false;
+    const ScaledProgram<SparseMatrix> scaled(sparse_program(user_), ScalingStart::UnitRows);
+    return find_dual_proof(scaled.qp, careful_solve(),
+                           [&](const Point& d) { return proves_dual(scaled.to_user(d)); });
+  }
+
+  [[nodiscard]] SolveWellPosed careful_solve() const {
+    return [this](const QuadraticProgram<SparseMatrix>& qp) {
       return solve_carefully(qp, settings_).points;
     };
-    const auto primal = [&](const Point& y) { return proves_primal(scaled.to_user(y)); };
-    const auto dual = [&](const Point& d) { return proves_dual(scaled.to_user(d)); };
-    return std::ranges::any_of(find_primal_proof(scaled.qp, solve), primal) ||
-           std::ranges::any_of(find_dual_proof(scaled.qp, solve), dual);
   }
 
   [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
 
   /// The point of another way, judged like any other; its derivatives are taken in the scaling that found it.
   bool solved_carefully(bool unfinished_too) {
+    return solved_carefully(unfinished_too, CostUnit::Curvature) ||
+           solved_carefully(unfinished_too, CostUnit::Objective);
+  }
+
+  bool solved_carefully(bool unfinished_too, CostUnit unit) {
     if (out_of_time()) return false;
-    const CarefulPoints found = solve_carefully(sparse_program(user_), settings_);
+    const CarefulPoints found = solve_carefully(sparse_program(user_), settings_, unit);
     solution_.iterations += found.iterations;
     const auto usual =
         std::exchange(program_, std::make_shared<ScaledProgram<M>>(user_, ScalingStart::UnitRows));
@@ -284,7 +441,7 @@ class Solver {
     describe(finished->point);
     if (solution_.unique) return true;
     try {
-      choose_least_norm();
+      choose_least_norm(finished->set);
     } catch (const OutOfTime&) {  // what was found is a solution, too
     }
     return true;
@@ -292,19 +449,17 @@ class Solver {
 
   /// Where several x are as good, the least of them in the user's units (L1); else the one that was found.
   /// By (K2) for dense data too: the directions that cost nothing are lost in the rounding of (K1).
-  void choose_least_norm() {
+  void choose_least_norm(const ActiveSet& set) {
     using Sparse = SparseMatrix;
     const auto program =
         std::make_shared<const ScaledProgram<Sparse>>(sparse_program(user_), ScalingStart::RowsOnly);
-    const auto new_system = [&] {
-      return AugmentedSystem<Sparse>(program->qp.P, program->qp.A, program->qp.G);
+    const Finished<Sparse> first_found{program->from_user(solution_), solution_.linearisation,
+                                       with_units_of(set, *program_, *program)};
+    const auto solve = [&](const QuadraticProgram<Sparse>& qp) {
+      return solve_carefully(qp, settings_).points;
     };
-    auto system = new_system();
-    auto found = finish(program, program->from_user(solution_), settings_.gradient_tolerance, system);
-    if (found && !found->linearisation->regular()) {
-      system = new_system();  // it was given away
-      found = least_norm(program, *found, settings_.gradient_tolerance, system);
-    }
+    AugmentedSystem<Sparse> system(program->qp.P, program->qp.A, program->qp.G);
+    auto found = least_norm(program, first_found, settings_.gradient_tolerance, system, solve);
     if (!found) return;
     const Solution<M> first = solution_;
     accept_user(program->to_user(found->point));
@@ -332,31 +487,38 @@ class Solver {
 
   bool certified(const Engine& engine, Outcome outcome) {
     if (outcome == Outcome::PrimalInfeasible) return proves_primal(program_->to_user(engine.drift()));
-    return outcome == Outcome::DualInfeasible && proves_dual(program_->to_user(engine.drift()));
+    return outcome == Outcome::DualInfeasible && falls_for_ever(engine.drift());
   }
 
   /// A certificate counts only if it holds for the user's data.
   bool proves_primal(Point proof) {
-    if (!CertificateCheck<M>(user_).proves_primal_infeasible(user_, proof)) return false;
+    const auto kind = CertificateCheck<M>(user_, settings_.tolerance).contradiction(user_, proof);
+    if (kind == Contradiction::WithinTolerance) small_contradiction_ = proof;
+    if (kind != Contradiction::BeyondTolerance) return false;
+    certify_infeasible(std::move(proof));
+    return true;
+  }
+
+  void certify_infeasible(Point proof) {
     proof.x.setConstant(nan);
-    return certify(std::move(proof), Status::PrimalInfeasible, infinity);
+    certify(std::move(proof), Status::PrimalInfeasible, infinity);
   }
 
   bool proves_dual(Point proof) {
-    if (!CertificateCheck<M>(user_).proves_dual_infeasible(user_, proof.x)) return false;
+    if (!CertificateCheck<M>(user_, settings_.tolerance).proves_dual_infeasible(user_, proof.x)) return false;
     proof.y.setConstant(nan);
     proof.z.setConstant(nan);
     proof.z_box.setConstant(nan);
-    return certify(std::move(proof), Status::DualInfeasible, -infinity);
+    certify(std::move(proof), Status::DualInfeasible, -infinity);
+    return true;
   }
 
-  bool certify(Point proof, Status status, double value) {
+  void certify(Point proof, Status status, double value) {
     static_cast<Point&>(solution_) = std::move(proof);
     solution_.objective = value;
     solution_.status = status;
     solution_.primal_residual = solution_.dual_residual = solution_.duality_gap = infinity;
     solution_.linearisation.reset();
-    return true;
   }
 
   void accept(const Point& scaled_point) { accept_user(program_->to_user(scaled_point)); }
@@ -410,9 +572,12 @@ class Solver {
   const Settings& settings_;
   QuadraticProgram<M> user_;
   std::shared_ptr<const ScaledProgram<M>> program_;
+  bool tries_again_;  // with another program that has the same solutions
   Solution<M> solution_;
   Residuals residuals_;
   std::optional<Rejected> rejected_;
+  std::optional<Point> small_contradiction_;  // that only an x within the tolerance could refute
+  Vector nearest_;  // to all rows and bounds, where phase 1 found no proof that they contradict each other
 };
 
 }  // namespace

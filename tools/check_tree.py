@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-MAX_FILE_LINES = 400
+MAX_FILE_LINES = 600  # a bound for generated-looking files; what a class does is what counts
 MAX_FUNCTION_LINES = 60  # clang-tidy holds C++ to the same
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:home|root|Users|work|tmp|mnt)/[\w.-]+")
 LATER = re.compile(r"\b(?:TO[D]O|FIX[M]E|X[X]X)\b")

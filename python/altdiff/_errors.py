@@ -20,7 +20,8 @@ _ADVICE = {
     "or soften a constraint with a slack variable",
     Status.DUAL_INFEASIBLE: "the objective is unbounded below: add bounds, "
     "or a small multiple of the identity to P",
-    Status.NONCONVEX: "P has a negative eigenvalue: build it as P = L L', or add a multiple of the identity",
+    Status.NONCONVEX: "P has a negative eigenvalue: build it as P = L L', or add a multiple of the identity "
+    "(1e-6 of its largest number if P was computed in single precision)",
     Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, or lb > ub: look at what computes them",
     Status.NUMERICAL_ERROR: "rounding errors spoiled the answer: bring rows and columns to similar size, "
     "or add a small multiple of the identity to P",

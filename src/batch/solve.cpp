@@ -322,7 +322,7 @@ class BatchSolver {
     if (state.outcome != DualState::Outcome::Infeasible) return false;
     Point proof = engine.proof(j, state);
     const auto user = normalised(program_of(instance));
-    if (!CertificateCheck<DenseMatrix>(user).proves_primal_infeasible(user, proof)) return false;
+    if (!CertificateCheck<DenseMatrix>(user, settings_.tolerance).proves_primal_infeasible(user, proof)) return false;
     solution_.point.y.col(i) = proof.y;
     solution_.point.z.col(i) = proof.z;
     if (program_.has_bounds()) solution_.point.z_box.col(i) = proof.z_box;

@@ -1,5 +1,6 @@
 #include "derivatives/flat_directions.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -12,11 +13,17 @@ namespace {
 
 /// The solution of a round grows with 1 / sigma in N, and with it what rounding adds to the rows, times their
 /// penalty: the ratio of the two is what limits the accuracy. But a direction in which P is not much larger
-/// than sigma counts as flat, hence the smaller ones where the first does not settle.
-constexpr std::array proximal{1e-3, 1e-5, 1e-7};
-constexpr double row_penalty = 1e3;
+/// than sigma counts as flat, hence smaller ones where the first does not settle, and a larger penalty for
+/// rows that are nearly dependent.
+constexpr std::array attempts{RoundWeights{.sigma = 1e-3, .row = 1e3, .hold = true},
+                              RoundWeights{.sigma = 1e-3, .row = 1e5, .hold = true},
+                              RoundWeights{.sigma = 1e-5, .row = 1e3, .hold = true},
+                              RoundWeights{.sigma = 1e-7, .row = 1e3, .hold = true}};
 constexpr int max_rounds = 30;
-constexpr double settled = 1e-9;  // change by a round, relative: a second pass squares it
+constexpr double settled = 1e-7;   // change by a round, relative: a second pass squares it
+constexpr double wanted = 1e-11;   // the same, as long as rounds make it smaller
+constexpr double hopeless = 1e-4;  // the same
+constexpr int patience = 3;        // rounds in which the change does not halve
 
 }  // namespace
 
@@ -25,36 +32,41 @@ FlatDirections<M>::FlatDirections(const QuadraticProgram<M>& qp, const ActiveSet
                                   const AugmentedSystem<M>& system)
     : qp_(qp), set_(S), system_(system) {
   double least = std::numeric_limits<double>::infinity();
-  double best = proximal[0];
-  for (const double sigma : proximal) {
-    const double change = settle(sigma);
+  RoundWeights best = attempts[0];
+  for (const RoundWeights& weights : attempts) {
+    const double change = settle(weights);
     if (change <= settled) return;
     if (change < least) {
       least = change;
-      best = sigma;
+      best = weights;
     }
   }
-  (void)settle(best);
+  usable_ = settle(best) < hopeless;
 }
 
-/// Factorises with this sigma, and counts the rounds after which the part of a generic vector changes no
+/// Factorises with these weights, and counts the rounds after which the part of a generic vector changes no
 /// more; returns its last change, relative.
 template <Matrix M>
-double FlatDirections<M>::settle(double sigma) {
-  count_.rounds = 0;
-  if (!system_.factorise(
-          qp_.P, qp_.A, qp_.G,
-          penalties_on<M>(set_, qp_.p(), RoundWeights{.sigma = sigma, .row = row_penalty, .hold = true})))
+double FlatDirections<M>::settle(const RoundWeights& weights) {
+  if (!system_.factorise(qp_.P, qp_.A, qp_.G, penalties_on<M>(set_, qp_.p(), weights)))
     return std::numeric_limits<double>::infinity();
-  const DenseMatrix generic = generic_block(qp_.n(), 1);
-  DenseMatrix before = generic;
-  for (;;) {
+  PointBlock gradient = zeros(qp_, 1);
+  gradient.x = generic_block(qp_.n(), 1);
+  DenseMatrix before = gradient.x;
+  double change = std::numeric_limits<double>::infinity();
+  double least = change;
+  int idle = 0;
+  count_.rounds = 0;
+  PointBlock t;
+  fixed_rounds(qp_, system_, set_, gradient, t, {.rounds = max_rounds}, [&](const PointBlock& left) {
+    change = norm(left.x + before) / norm(gradient.x);
+    before = -left.x;
     ++count_.rounds;
-    const DenseMatrix now = part(generic);
-    const double change = norm(now - before) / norm(generic);
-    if (!(change > settled) || count_.rounds == max_rounds) return change;
-    before = now;
-  }
+    idle = change < 0.5 * least ? 0 : idle + 1;
+    least = std::min(least, change);
+    return change > wanted && idle < patience;
+  });
+  return change;
 }
 
 template <Matrix M>

@@ -2,7 +2,7 @@
 
 #include <altdiff/problem.hpp>
 
-#include "derivatives/rounds.hpp"
+#include "derivatives/on_set.hpp"
 
 namespace altdiff::detail {
 
@@ -17,13 +17,17 @@ class FlatDirections {
   /// The orthogonal projection of each column on N: what rounds (A3) leave of it as a right-hand side (L2)
   [[nodiscard]] DenseMatrix part(const DenseMatrix& columns) const;
 
+  /// False: columns are so different in size that rounds do not get there, and parts mean little.
+  [[nodiscard]] bool usable() const { return usable_; }
+
  private:
-  [[nodiscard]] double settle(double sigma);
+  [[nodiscard]] double settle(const RoundWeights& weights);
 
   const QuadraticProgram<M>& qp_;
   ActiveSet set_;
   AugmentedSystem<M> system_;
   RoundCount count_{};
+  bool usable_ = true;
 };
 
 extern template class FlatDirections<DenseMatrix>;

@@ -3,21 +3,40 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mutex>
 
 #include "derivatives/on_set.hpp"
 #include "engines/active_set/goldfarb_idnani.hpp"
 #include "linalg/at.hpp"
 #include "linalg/norms.hpp"
+#include "problem/rows.hpp"
 
 namespace altdiff::detail {
 
 namespace {
 
 constexpr int max_growths = 100;         // of the list of rows that may hold x back
+constexpr std::size_t max_listed = 100;  // rows; with more, changing the set row by row takes too long
+constexpr int refinements = 2;
+constexpr double held_tol = 1e-9;        // of a multiplier of (L1), relative to the largest
+constexpr double wrong_sign_tol = 1e-6;  // the same, of the set that was found
 constexpr double violated_tol = 1e-12;   // relative to x and to the limit
 constexpr double dependent_tol = 2e-14;  // see GoldfarbIdnani
 constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr RoundLimits to_rounding{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
+
+SparseMatrix stacked(const std::vector<SparseMatrix>& blocks) {
+  std::vector<Eigen::Triplet<double>> entries;
+  int first = 0;
+  for (const SparseMatrix& block : blocks) {
+    for (Index j = 0; j < block.outerSize(); ++j)
+      for (SparseMatrix::InnerIterator it(block, j); it; ++it)
+        entries.emplace_back(first + static_cast<int>(it.row()), static_cast<int>(j), it.value());
+    first += static_cast<int>(block.rows());
+  }
+  SparseMatrix all(first, blocks[0].cols());
+  all.setFromTriplets(entries.begin(), entries.end());
+  return all;
+}
 
 /// (L1) as (AS3). With Pi the projection on the flat directions, rows C that may hold x back have the values
 /// v = C x_1 - C Pi C'lambda, where x_1 is the least x on S alone. Few do: the list of them begins with those
@@ -32,7 +51,9 @@ class HoldingRows {
   [[nodiscard]] bool find(const FlatDirections<M>& flat, Vector& x, ActiveSet& T) {
     const Vector first = x;
     for (int growth = 0; growth < max_growths; ++growth) {
-      if (!list_violated(x, flat)) return true;
+      if (!list_violated(x)) return true;
+      if (rows_.size() > max_listed) return false;
+      project(flat);
       if (!search(first)) return false;
       x = first;
       T = S_;
@@ -43,11 +64,26 @@ class HoldingRows {
         const double side = state_.side[at(i)];
         (row < qp_.m() ? T.z[row] : T.box[row - qp_.m()]) = side;
       }
+      refine(x);
     }
     return false;
   }
 
  private:
+  /// What rounding has left of the distance between the rows that hold x and their limits.
+  void refine(Vector& x) const {
+    std::vector<double> r(state_.rows.size());
+    for (int pass = 0; pass < refinements; ++pass) {
+      for (Index s = 0; s < state_.count(); ++s) {
+        const Index i = state_.row(s);
+        const double limit = state_.side[at(i)] > 0 ? upper(rows_[at(i)]) : lower(rows_[at(i)]);
+        r[at(s)] = rows_of_C_.col(i).dot(x) - limit;
+      }
+      state_.solve(r.data());
+      for (Index s = 0; s < state_.count(); ++s) x -= r[at(s)] * moved_.col(state_.row(s));
+    }
+  }
+
   [[nodiscard]] double lower(Index row) const { return row < qp_.m() ? -infinite : qp_.lb[row - qp_.m()]; }
   [[nodiscard]] double upper(Index row) const { return row < qp_.m() ? qp_.h[row] : qp_.ub[row - qp_.m()]; }
   [[nodiscard]] static double slack(double size, double limit) {
@@ -55,7 +91,7 @@ class HoldingRows {
   }
 
   /// Adds rows to the list; false if there are none.
-  bool list_violated(const Vector& x, const FlatDirections<M>& flat) {
+  bool list_violated(const Vector& x) {
     Vector values(qp_.m() + qp_.n());
     values << qp_.G * x, x;
     const double size = std::max(norm(x), std::numeric_limits<double>::min());
@@ -68,15 +104,13 @@ class HoldingRows {
       is_listed_[at(row)] = true;
       rows_.push_back(row);
     }
-    if (rows_.size() == before) return false;
-    project(flat, before);
-    return true;
+    return rows_.size() > before;
   }
 
-  /// Pi C' of the rows from `first` on.
-  void project(const FlatDirections<M>& flat, std::size_t first) {
+  /// Pi C' of the rows that are new on the list.
+  void project(const FlatDirections<M>& flat) {
     const auto count = static_cast<Index>(rows_.size());
-    const auto known = static_cast<Index>(first);
+    const Index known = moved_.cols();
     DenseMatrix multipliers_z = DenseMatrix::Zero(qp_.m(), count - known);
     DenseMatrix rows = DenseMatrix::Zero(qp_.n(), count - known);
     for (Index c = known; c < count; ++c) {
@@ -134,6 +168,46 @@ class HoldingRows {
   DualState state_{};
 };
 
+/// (L1) as a program of its own, for another engine, and the set of its solution.
+template <Matrix M>
+bool find_elsewhere(const QuadraticProgram<M>& qp, const Finished<M>& found, const SolveWellPosed& solve,
+                    Vector& x, ActiveSet& T) {
+  const ActiveSet& S = found.set;
+  std::vector<Index> held;
+  std::vector<Index> others;
+  for (Index i = 0; i < qp.m(); ++i)
+    (S.z[i] != 0 && !(S.soft() && S.give.z[i] > 0) ? held : others).push_back(i);
+  std::vector<Index> curved;
+  const Vector sizes = row_norms(qp.P);
+  for (Index i = 0; i < qp.n(); ++i)
+    if (sizes[i] > 0) curved.push_back(i);
+  const Vector Px = qp.P * found.point.x;
+  const std::vector<M> blocks{qp.A, pick_rows(qp.P, curved), pick_rows(qp.G, held)};
+  QuadraticProgram<M> least{.P = M(qp.n(), qp.n()),
+                            .q = Vector::Zero(qp.n()),
+                            .G = pick_rows(qp.G, others),
+                            .h = qp.h(others),
+                            .A = stacked(blocks),
+                            .b = Vector(qp.p() + std::ssize(curved) + std::ssize(held)),
+                            .lb = qp.lb,
+                            .ub = qp.ub};
+  least.P.setIdentity();
+  least.b << qp.b, Px(curved), qp.h(held);
+  for (Index j = 0; j < qp.n(); ++j)
+    if (S.holds(j)) least.lb[j] = least.ub[j] = S.box[j] > 0 ? qp.ub[j] : qp.lb[j];
+  for (const Point& v : solve(least)) {
+    const double zero = held_tol * std::max(norm(v.z), norm(v.z_box));
+    T = S;
+    for (std::size_t i = 0; i < others.size(); ++i)
+      if (v.z[static_cast<Index>(i)] > zero) T.z[others[i]] = 1;
+    for (Index j = 0; j < qp.n(); ++j)
+      if (T.box[j] == 0 && std::abs(v.z_box[j]) > zero) T.box[j] = v.z_box[j] > 0 ? 1 : -1;
+    x = v.x;
+    return true;
+  }
+  return false;
+}
+
 /// No negative multipliers, not even by rounding; rows that only hold x back have none.
 template <Matrix M>
 void clean(const QuadraticProgram<M>& qp, const ActiveSet& S, Point& v) {
@@ -142,33 +216,93 @@ void clean(const QuadraticProgram<M>& qp, const ActiveSet& S, Point& v) {
     if (qp.lb[j] != qp.ub[j] && !(S.box[j] * v.z_box[j] > 0)) v.z_box[j] = 0;
 }
 
+/// Derivatives at the least x. The factor is made when the first is asked for: many solutions are never
+/// differentiated, and x itself needs none.
+template <Matrix M>
+class AtLeastNorm final : public Linearisation {
+ public:
+  AtLeastNorm(std::shared_ptr<const ScaledProgram<M>> program, ActiveSet T, double gradient_tolerance,
+              Vector x)
+      : program_(std::move(program)),
+        T_(std::move(T)),
+        gradient_tolerance_(gradient_tolerance),
+        x_(std::move(x)) {}
+
+  [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override {
+    return made().solve(right_side);
+  }
+  [[nodiscard]] int rounds() const override { return made().rounds(); }
+  [[nodiscard]] bool regular() const override { return false; }
+  [[nodiscard]] bool independent() const override { return made().independent(); }
+  [[nodiscard]] ActiveSet active() const override { return in_user_rows(*program_, T_); }
+  [[nodiscard]] const Point* turn() const override {
+    (void)made();
+    return &turn_;
+  }
+  [[nodiscard]] DenseMatrix flat_part(const DenseMatrix& columns) const override {
+    return made().flat_part(columns);
+  }
+
+ private:
+  const RoundsLinearisation<M>& made() const {
+    std::call_once(once_, [this] {
+      const auto& qp = program_->qp;
+      AugmentedSystem<M> system(qp.P, qp.A, qp.G);
+      (void)factorise_on(qp, T_, system);
+      rounds_ = std::make_unique<RoundsLinearisation<M>>(program_, std::move(system), T_,
+                                                         derivative_limits(gradient_tolerance_),
+                                                         KnownRows{.several_x = true});
+      const PointBlock u = rounds_->solve({.x = -x_,
+                                           .y = DenseMatrix::Zero(qp.p(), 1),
+                                           .z = DenseMatrix::Zero(program_->m_user, 1),
+                                           .z_box = DenseMatrix::Zero(qp.n(), 1)});
+      turn_ = {.x = u.x, .y = u.y, .z = u.z, .z_box = u.z_box};  // (L3)
+    });
+    return *rounds_;
+  }
+
+  std::shared_ptr<const ScaledProgram<M>> program_;
+  ActiveSet T_;
+  double gradient_tolerance_;
+  Vector x_;
+  mutable std::unique_ptr<RoundsLinearisation<M>> rounds_{};
+  mutable Point turn_{};
+  mutable std::once_flag once_{};
+};
+
+/// Whether the rows that hold the least x back push, and none of them pulls: the multipliers of (L1) are -u.
+bool only_push(const Point& u, const ActiveSet& S, const ActiveSet& T) {
+  const double zero = wrong_sign_tol * std::max(norm(u.z), norm(u.z_box));
+  for (Index i = 0; i < T.z.size(); ++i)
+    if (T.z[i] != S.z[i] && u.z[i] > zero) return false;
+  for (Index j = 0; j < T.box.size(); ++j)
+    if (T.box[j] != S.box[j] && T.box[j] * u.z_box[j] > zero) return false;
+  return true;
+}
+
 }  // namespace
 
 template <Matrix M>
 std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<M>>& program,
                                       const Finished<M>& found, double gradient_tolerance,
-                                      AugmentedSystem<M>& system) {
+                                      AugmentedSystem<M>& system, const SolveWellPosed& solve) {
   const auto& qp = program->qp;
-  Vector x = found.point.x;
+  Point point = found.point;
   ActiveSet T = found.set;
   const FlatDirections<M> flat(qp, found.set, system);
-  for (int pass = 0; pass < 2; ++pass) x -= flat.part(x);
-  if (!x.allFinite() || !HoldingRows<M>(qp, found.set).find(flat, x, T)) return {};
-  if (!factorise_on(qp, T, system)) return {};
-  PointBlock t{.x = x, .y = found.point.y, .z = found.point.z, .z_box = found.point.z_box};
-  alternating_rounds(qp, system, T, data_of(qp, T), t, to_rounding);
-  auto linearisation = std::make_shared<RoundsLinearisation<M>>(
-      program, std::move(system), T, derivative_limits(gradient_tolerance), KnownRows{.several_x = true});
-  linearisation->remove_flat_part(t.x);
-  if (!t.x.allFinite()) return {};
-  Point point{.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
+  if (!flat.usable()) return {};
+  for (int pass = 0; pass < 2; ++pass) point.x -= flat.part(point.x);
+  if (!point.x.allFinite()) return {};
+  const bool by_rows = HoldingRows<M>(qp, found.set).find(flat, point.x, T);
+  if (!by_rows && !find_elsewhere(qp, found, solve, point.x, T)) return {};
+  auto linearisation = std::make_shared<AtLeastNorm<M>>(program, T, gradient_tolerance, point.x);
+  if (!by_rows && !only_push(program->from_user(*linearisation->turn()), found.set, T)) return {};
   clean(qp, found.set, point);
-  linearisation->keep_turn(point.x);
   return Finished<M>{std::move(point), std::move(linearisation), std::move(T)};
 }
 
 template std::optional<Finished<SparseMatrix>> least_norm(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Finished<SparseMatrix>&, double,
-    AugmentedSystem<SparseMatrix>&);
+    AugmentedSystem<SparseMatrix>&, const SolveWellPosed&);
 
 }  // namespace altdiff::detail

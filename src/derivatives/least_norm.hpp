@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "derivatives/finish.hpp"
+#include "problem/solve_well_posed.hpp"
 
 namespace altdiff::detail {
 
@@ -15,14 +16,15 @@ namespace altdiff::detail {
 ///
 /// in the user's units is the one that is returned, whatever engine found the first. `found` is any solution,
 /// finished; `program` has the user's columns (S4). Rows that hold the least x back become strict ones of the
-/// set. Empty if no set of them was found.
+/// set; where they are many, `solve` finds them, another engine's way to solve a program that has a solution.
+/// Empty if no set of them was found.
 template <Matrix M>
 [[nodiscard]] std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<M>>& program,
                                                     const Finished<M>& found, double gradient_tolerance,
-                                                    AugmentedSystem<M>& system);
+                                                    AugmentedSystem<M>& system, const SolveWellPosed& solve);
 
 extern template std::optional<Finished<SparseMatrix>> least_norm(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Finished<SparseMatrix>&, double,
-    AugmentedSystem<SparseMatrix>&);
+    AugmentedSystem<SparseMatrix>&, const SolveWellPosed&);
 
 }  // namespace altdiff::detail

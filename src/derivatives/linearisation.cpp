@@ -22,74 +22,73 @@ RoundsLinearisation<M>::RoundsLinearisation(std::shared_ptr<const ScaledProgram<
       system_(std::move(system)),
       set_(std::move(set)),
       limits_(limits),
-      regular_(unique_x(program_->qp, set_, system_, limits_)),
-      independent_(known.independent || independent_rows(program_->qp, set_, system_, limits_)) {
-  if (!independent_) rows_.emplace(program_->qp, set_, system_);
-  if (!regular_) flat_.emplace(program_->qp, set_, system_);
-  regular_ = regular_ && !known.several_x;
-  count_rounds();
+      flat_(!unique_x(program_->qp, set_, system_, limits_)),
+      regular_(!flat_ && !known.several_x),
+      independent_(known.independent || independent_rows(program_->qp, set_, system_, limits_)) {}
+
+template <Matrix M>
+auto RoundsLinearisation<M>::prepared() const -> const Projections& {
+  std::call_once(once_, [this] {
+    if (!independent_) projections_.rows.emplace(program_->qp, set_, system_);
+    if (flat_) projections_.flat.emplace(program_->qp, set_, system_);
+    projections_.count = count_rounds();
+  });
+  return projections_;
 }
 
 /// By a right-hand side that has a solution, in which every row and variable takes part.
 template <Matrix M>
-void RoundsLinearisation<M>::count_rounds() {
+RoundCount RoundsLinearisation<M>::count_rounds() const {
   const auto& qp = program_->qp;
+  RoundCount count;
   PointBlock t = zeros(qp, 1);
-  count_.rounds =
+  count.rounds =
       std::max(1, alternating_rounds(qp, system_, set_, solvable_right_side(qp, set_), t, limits_).enough);
   PointBlock right_side = zeros(qp, 1);
   right_side.x = generic_block(qp.n(), 1);
-  remove_flat_part(right_side.x);
-  const PointBlock left = fixed_rounds(qp, system_, set_, right_side, t, count_);
+  remove_flat_part(projections_, right_side.x);
+  const PointBlock left = fixed_rounds(qp, system_, set_, right_side, t, count);
   if (std::max({norm(left.y), norm(left.z), norm(left.z_box)}) > leak_tol * norm(t.x))
-    count_.on_rows = rounds_on_rows;
+    count.on_rows = rounds_on_rows;
+  return count;
 }
 
 template <Matrix M>
-void RoundsLinearisation<M>::remove_flat_part(DenseMatrix& columns) const {
+void RoundsLinearisation<M>::remove_flat_part(const Projections& by, DenseMatrix& columns) {
   // Rounding errors are relative to sigma: what the first pass leaves, the second takes.
-  for (int pass = 0; flat_ && pass < 2; ++pass) columns -= flat_->part(columns);
-}
-
-template <Matrix M>
-PointBlock RoundsLinearisation<M>::solve_scaled(PointBlock b) const {
-  if (rows_) rows_->remove(b);
-  remove_flat_part(b.x);
-  PointBlock t;
-  fixed_rounds(program_->qp, system_, set_, b, t, count_);
-  remove_flat_part(t.x);
-  if (rows_) rows_->remove(t);
-  return t;
+  for (int pass = 0; by.flat && pass < 2; ++pass) columns -= by.flat->part(columns);
 }
 
 template <Matrix M>
 PointBlock RoundsLinearisation<M>::solve(const PointBlock& right_side) const {
-  return program_->to_user(solve_scaled(program_->right_side_from_user(right_side)));
+  const Projections& by = prepared();
+  PointBlock b = program_->right_side_from_user(right_side);
+  if (by.rows) by.rows->remove(b);
+  remove_flat_part(by, b.x);
+  PointBlock t;
+  fixed_rounds(program_->qp, system_, set_, b, t, by.count);
+  remove_flat_part(by, t.x);
+  if (by.rows) by.rows->remove(t);
+  return program_->to_user(t);
 }
 
 template <Matrix M>
 DenseMatrix RoundsLinearisation<M>::flat_part(const DenseMatrix& columns) const {
-  if (!flat_) return 0 * columns;
-  const DenseMatrix part = flat_->part(columns);
-  return part + flat_->part(columns - part);
+  const auto& flat = prepared().flat;
+  if (!flat) return 0 * columns;
+  const DenseMatrix part = flat->part(columns);
+  return part + flat->part(columns - part);
 }
 
 template <Matrix M>
-void RoundsLinearisation<M>::keep_turn(const Vector& x) {
-  const PointBlock u = solve({.x = -x,
-                              .y = DenseMatrix::Zero(program_->qp.p(), 1),
-                              .z = DenseMatrix::Zero(program_->m_user, 1),
-                              .z_box = DenseMatrix::Zero(x.size(), 1)});
-  turn_ = Point{.x = u.x, .y = u.y, .z = u.z, .z_box = u.z_box};  // (L3)
-}
-
-template <Matrix M>
-ActiveSet RoundsLinearisation<M>::active() const {
-  ActiveSet user{.z = Vector::Zero(program_->m_user), .box = set_.box};
-  user.z(program_->rows) = set_.z;
+ActiveSet in_user_rows(const ScaledProgram<M>& program, const ActiveSet& set) {
+  ActiveSet user{.z = Vector::Zero(program.m_user), .box = set.box};
+  user.z(program.rows) = set.z;
   return user;
 }
 
+template ActiveSet in_user_rows(const ScaledProgram<DenseMatrix>&, const ActiveSet&);
+template ActiveSet in_user_rows(const ScaledProgram<SparseMatrix>&, const ActiveSet&);
 template class RoundsLinearisation<DenseMatrix>;
 template class RoundsLinearisation<SparseMatrix>;
 

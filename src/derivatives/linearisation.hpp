@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "derivatives/flat_directions.hpp"
@@ -45,6 +46,10 @@ class Linearisation {
   [[nodiscard]] virtual DenseMatrix flat_part(const DenseMatrix& columns) const { return 0 * columns; }
 };
 
+/// A set over the rows of the user's G.
+template <Matrix M>
+[[nodiscard]] ActiveSet in_user_rows(const ScaledProgram<M>& program, const ActiveSet& set);
+
 /// What is known of an active set before a linearisation is made on it; what is not is found out.
 struct KnownRows {
   bool independent = false;  ///< the rows are
@@ -59,35 +64,31 @@ class RoundsLinearisation final : public Linearisation {
                       ActiveSet set, RoundLimits limits, const KnownRows& known = {});
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override;
-  [[nodiscard]] int rounds() const override { return count_.rounds; }
+  [[nodiscard]] int rounds() const override { return prepared().count.rounds; }
   [[nodiscard]] bool regular() const override { return regular_; }
   [[nodiscard]] bool independent() const override { return independent_; }
-  [[nodiscard]] ActiveSet active() const override;
-  [[nodiscard]] const Point* turn() const override { return turn_ ? &*turn_ : nullptr; }
+  [[nodiscard]] ActiveSet active() const override { return in_user_rows(*program_, set_); }
   [[nodiscard]] DenseMatrix flat_part(const DenseMatrix& columns) const override;
 
-  /// The same in scaled units, of right-hand sides in scaled units.
-  [[nodiscard]] PointBlock solve_scaled(PointBlock b) const;
-  /// The columns without what is along directions that cost nothing, in scaled units.
-  void remove_flat_part(DenseMatrix& columns) const;
-  /// x is the least one: keeps u for its derivative (L3).
-  void keep_turn(const Vector& x);
-  [[nodiscard]] const ActiveSet& set() const { return set_; }
-  /// For the next linearisation; this one is of no further use.
-  [[nodiscard]] AugmentedSystem<M> release_system() { return std::move(system_); }
-
  private:
-  void count_rounds();
+  /// What solves need beside the factor.
+  struct Projections {
+    std::optional<FlatDirections<M>> flat{};  // where (A2) leaves x free
+    std::optional<RowProjection<M>> rows{};   // where rows are dependent
+    RoundCount count{};
+  };
+  /// Made when it is first asked for: many solutions are never differentiated.
+  const Projections& prepared() const;
+  [[nodiscard]] RoundCount count_rounds() const;
+  static void remove_flat_part(const Projections& by, DenseMatrix& columns);
 
   std::shared_ptr<const ScaledProgram<M>> program_;
   AugmentedSystem<M> system_;
   ActiveSet set_;
   RoundLimits limits_;
-  bool regular_, independent_;
-  RoundCount count_{};
-  std::optional<FlatDirections<M>> flat_{};  // where (A2) leaves x free
-  std::optional<RowProjection<M>> rows_{};   // where rows are dependent
-  std::optional<Point> turn_{};
+  bool flat_, regular_, independent_;
+  mutable Projections projections_{};
+  mutable std::once_flag once_{};
 };
 
 extern template class RoundsLinearisation<DenseMatrix>;

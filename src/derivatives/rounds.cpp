@@ -126,7 +126,8 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
 
 template <Matrix M>
 PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system, const ActiveSet& S,
-                        const PointBlock& right_side, PointBlock& t, const RoundCount& count) {
+                        const PointBlock& right_side, PointBlock& t, const RoundCount& count,
+                        const AfterRound& another) {
   const Vector box_mask = S.box_mask();
   const Compliance* give = S.soft() ? &S.give : nullptr;
   Vector workspace(system.workspace_size());
@@ -148,6 +149,7 @@ PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>&
     restrict_to(S, box_mask, step);
     add(t, step);  // (A3)
     measure();
+    if (another && !another(r)) break;
   }
   balance_held(system, r, t);
   return r;
@@ -165,9 +167,11 @@ PointBlock right_side_of(const QuadraticProgram<M>& qp, const ActiveSet& S, Poin
 }
 
 template PointBlock fixed_rounds(const QuadraticProgram<DenseMatrix>&, const AugmentedSystem<DenseMatrix>&,
-                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&);
+                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&,
+                                 const AfterRound&);
 template PointBlock fixed_rounds(const QuadraticProgram<SparseMatrix>&, const AugmentedSystem<SparseMatrix>&,
-                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&);
+                                 const ActiveSet&, const PointBlock&, PointBlock&, const RoundCount&,
+                                 const AfterRound&);
 template PointBlock right_side_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, PointBlock);
 template PointBlock right_side_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, PointBlock);
 template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,

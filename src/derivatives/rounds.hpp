@@ -1,6 +1,7 @@
 #pragma once
 
 #include <altdiff/problem.hpp>
+#include <functional>
 
 #include "derivatives/active_set.hpp"
 #include "linalg/augmented_system.hpp"
@@ -47,10 +48,13 @@ struct RoundCount {
   int on_rows = 0;
 };
 
-/// So many rounds from t = 0; returns what is left of the right-hand side.                              (A3)
+/// So many rounds from t = 0; returns what is left of the right-hand side. `another` is asked after every
+/// round, with what is left then; empty: yes. (A3)
+using AfterRound = std::function<bool(const PointBlock& left)>;
 template <Matrix M>
 PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>& system, const ActiveSet& S,
-                        const PointBlock& right_side, PointBlock& t, const RoundCount& count);
+                        const PointBlock& right_side, PointBlock& t, const RoundCount& count,
+                        const AfterRound& another = {});
 
 /// The right-hand side of (A2) whose solution is `t`; of t only what belongs to S counts.
 template <Matrix M>
@@ -58,10 +62,10 @@ template <Matrix M>
 
 extern template PointBlock fixed_rounds(const QuadraticProgram<DenseMatrix>&,
                                         const AugmentedSystem<DenseMatrix>&, const ActiveSet&,
-                                        const PointBlock&, PointBlock&, const RoundCount&);
+                                        const PointBlock&, PointBlock&, const RoundCount&, const AfterRound&);
 extern template PointBlock fixed_rounds(const QuadraticProgram<SparseMatrix>&,
                                         const AugmentedSystem<SparseMatrix>&, const ActiveSet&,
-                                        const PointBlock&, PointBlock&, const RoundCount&);
+                                        const PointBlock&, PointBlock&, const RoundCount&, const AfterRound&);
 extern template PointBlock right_side_of(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, PointBlock);
 extern template PointBlock right_side_of(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, PointBlock);
 extern template RoundReport alternating_rounds(const QuadraticProgram<DenseMatrix>&,

@@ -42,7 +42,7 @@ AlternatingEngine<M>::AlternatingEngine(const QuadraticProgram<M>& qp, const Set
       settings_(settings),
       system_(qp.P, qp.A, qp.G),
       residuals_of_(qp),
-      certificates_(qp),
+      certificates_(qp, settings.tolerance),
       box_weight_(weights_of_bounds(qp.lb, qp.ub)),
       v_(initial),
       step_(initial),
@@ -94,7 +94,8 @@ auto AlternatingEngine<M>::advance_in_time(double target) -> Outcome {
     if (std::max(residuals.primal, residuals.dual) <= target) return Outcome::Reached;
     note_drift();
     if (certificates_.proves_primal_infeasible(qp_, drift_)) return Outcome::PrimalInfeasible;
-    if (certificates_.proves_dual_infeasible(qp_, drift_.x)) return Outcome::DualInfeasible;
+    if (certificates_.proves_dual_infeasible(qp_, drift_.x, certificates_.nearly_flat))
+      return Outcome::DualInfeasible;
     if (out_of_time()) return Outcome::TimeLimit;
     if (rounds_ >= next_adaptation_ && !adapt_penalty(residuals)) return Outcome::NumericalError;
   }

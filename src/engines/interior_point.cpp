@@ -53,7 +53,7 @@ InteriorPoint<M>::InteriorPoint(const QuadraticProgram<M>& qp, const Settings& s
     : qp_(qp),
       settings_(settings),
       newton_(qp, std::move(system)),
-      certificates_(qp),
+      certificates_(qp, settings.tolerance),
       s_(Vector::Ones(newton_.c().size())),
       w_(s_),
       t_(qp.n()),
@@ -303,9 +303,10 @@ bool InteriorPoint<M>::certified(Outcome& outcome) {
     outcome = Outcome::PrimalInfeasible;
     return true;
   }
+  if (ignores_rays_) return false;
   for (const Vector* ray : {&v_.x, &d_.x}) {
-    if (!certificates_.proves_dual_infeasible(qp_, *ray)) continue;
     proof_.x = *ray;
+    if (!certificates_.proves_dual_infeasible(qp_, proof_.x, certificates_.nearly_flat)) continue;
     outcome = Outcome::DualInfeasible;
     return true;
   }

@@ -44,6 +44,8 @@ class InteriorPoint {
   /// The best iterate.
   [[nodiscard]] Point point() const { return newton_.as_point(best_); }
   [[nodiscard]] int iterations() const { return iterations_; }
+  /// For a program whose ray turned out to be none: P is nearly flat along it, but not flat.
+  void ignore_rays() { ignores_rays_ = true; }
   /// What proves that there is no solution.
   [[nodiscard]] const Point& proof() const { return proof_; }
   [[nodiscard]] AugmentedSystem<M>& system() { return newton_.system(); }
@@ -85,6 +87,7 @@ class InteriorPoint {
   double objective_ = 0;
   double alpha_primal_ = 0, alpha_dual_ = 0;
   bool started_ = false;
+  bool ignores_rays_ = false;
   int iterations_ = 0, idle_ = 0, held_back_ = 0;
   Point proof_;
 };

@@ -36,4 +36,24 @@ Vector column_norms(const SparseMatrix& X) {
   return norms;
 }
 
+Vector absolute_terms(const DenseMatrix& X, const Vector& v) { return X.cwiseAbs() * v.cwiseAbs(); }
+
+Vector absolute_terms(const SparseMatrix& X, const Vector& v) {
+  Vector terms = Vector::Zero(X.rows());
+  for (Index j = 0; j < X.outerSize(); ++j)
+    for (SparseMatrix::InnerIterator it(X, j); it; ++it) terms[it.row()] += std::abs(it.value() * v[j]);
+  return terms;
+}
+
+Vector absolute_transposed_terms(const DenseMatrix& X, const Vector& v) {
+  return X.cwiseAbs().transpose() * v.cwiseAbs();
+}
+
+Vector absolute_transposed_terms(const SparseMatrix& X, const Vector& v) {
+  Vector terms = Vector::Zero(X.cols());
+  for (Index j = 0; j < X.outerSize(); ++j)
+    for (SparseMatrix::InnerIterator it(X, j); it; ++it) terms[j] += std::abs(it.value() * v[it.row()]);
+  return terms;
+}
+
 }  // namespace altdiff::detail

@@ -19,4 +19,11 @@ template <class Expression>
 [[nodiscard]] Vector column_norms(const DenseMatrix& X);
 [[nodiscard]] Vector column_norms(const SparseMatrix& X);
 
+/// sum_j |X_ij| |v_j| for each row: what rounding in X v is relative to.
+[[nodiscard]] Vector absolute_terms(const DenseMatrix& X, const Vector& v);
+[[nodiscard]] Vector absolute_terms(const SparseMatrix& X, const Vector& v);
+/// sum_i |X_ij| |v_i| for each column.
+[[nodiscard]] Vector absolute_transposed_terms(const DenseMatrix& X, const Vector& v);
+[[nodiscard]] Vector absolute_transposed_terms(const SparseMatrix& X, const Vector& v);
+
 }  // namespace altdiff::detail

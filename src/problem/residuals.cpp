@@ -11,6 +11,9 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double doubtful_gap = 1e-11;
+/// x this much larger than what comes of it: a tolerance of 1e-8 is then that of rounding, 1e-14 of the
+/// terms.
+constexpr double far_out = 1e6;
 
 /// NaN wins; so does 0 over a -0 that comes second, such as a sign that was asked for: no residual is -0.
 double larger(double a, double b) { return std::isnan(a) || a >= b ? a : b; }
@@ -42,31 +45,55 @@ Number dot(const VectorView& a, const VectorView& b) {
   }
 }
 
+/// Of limits that belong to values of unlike sizes; each is relative to its own where the largest of all is
+/// far above.
+double far_primal_residual(const VectorsView& data, const PointView& v, const ProductsView& products,
+                           double size) {
+  double worst = 0;
+  const auto count = [&](double violation, double own) {
+    worst = larger(worst, violation / std::min(size, std::max({far_out, std::abs(own), size / far_out})));
+  };
+  for (Index i = 0; i < data.b.size(); ++i)
+    count(std::abs(products.Ax[i] - data.b[i]), larger(std::abs(products.Ax[i]), std::abs(data.b[i])));
+  for (Index i = 0; i < data.h.size(); ++i) count(products.Gx[i] - data.h[i], products.Gx[i]);
+  for (Index j = 0; j < data.lb.size(); ++j) count(data.lb[j] - v.x[j], v.x[j]);
+  for (Index j = 0; j < data.ub.size(); ++j) count(v.x[j] - data.ub[j], v.x[j]);
+  return worst;
+}
+
 double primal_residual(const VectorsView& data, const PointView& v, const ProductsView& products) {
+  const double size = std::max({1.0, norm(products.Ax), norm(data.b), norm(products.Gx), norm(v.x)});
+  if (size > far_out && std::isfinite(size)) return far_primal_residual(data, v, products, size);
   double violation = norm(products.Ax - data.b);
   violation = larger(violation, excess(products.Gx - data.h));
   if (data.lb.size() > 0) violation = larger(violation, excess(data.lb - v.x));
   if (data.ub.size() > 0) violation = larger(violation, excess(v.x - data.ub));
-  return violation / std::max({1.0, norm(products.Ax), norm(data.b), norm(products.Gx), norm(v.x)});  // (R1)
+  return violation / size;  // (R1)
 }
 
-double dual_residual(const VectorsView& data, const PointView& v, const ProductsView& products,
-                     double floor) {
-  double violation = norm(products.Px + data.q + products.Aty + products.Gtz + v.z_box);
+double dual_residual(const VectorsView& data, const PointView& v, const ProductsView& products, double floor,
+                     const VectorView& terms_of_Px) {
+  double signs = 0;
   for (Index i = 0; i < v.z.size(); ++i)
-    violation = larger(violation, std::isfinite(data.h[i]) ? -v.z[i] : std::abs(v.z[i]));
+    signs = larger(signs, std::isfinite(data.h[i]) ? -v.z[i] : std::abs(v.z[i]));
   const bool some_ub = data.ub.size() > 0;
   const bool some_lb = data.lb.size() > 0;
   for (Index j = 0; j < v.x.size(); ++j) {
-    if (!some_ub || !std::isfinite(data.ub[j])) violation = larger(violation, v.z_box[j]);
-    if (!some_lb || !std::isfinite(data.lb[j])) violation = larger(violation, -v.z_box[j]);
+    if (!some_ub || !std::isfinite(data.ub[j])) signs = larger(signs, v.z_box[j]);
+    if (!some_lb || !std::isfinite(data.lb[j])) signs = larger(signs, -v.z_box[j]);
   }
-  return violation / std::max({floor, norm(products.Px), norm(data.q), norm(products.Aty), norm(products.Gtz),
-                               norm(v.z_box)});  // (R2)
+  const double scale = std::max(
+      {floor, norm(products.Px), norm(data.q), norm(products.Aty), norm(products.Gtz), norm(v.z_box)});
+  const double gradient = norm(products.Px + data.q + products.Aty + products.Gtz + v.z_box);
+  if (terms_of_Px.size() == 0) return larger(gradient, signs) / scale;
+  const Vector relative = (products.Px + data.q + products.Aty + products.Gtz + v.z_box)
+                              .cwiseQuotient((terms_of_Px / far_out).cwiseMax(scale));
+  return larger(norm(relative), signs / scale);  // (R2)
 }
 
 template <class Number>
-double relative_gap(const VectorsView& data, const PointView& v, const ProductsView& products, double floor) {
+double relative_gap(const VectorsView& data, const PointView& v, const ProductsView& products, double floor,
+                    const VectorView& terms_of_Px) {
   const auto quadratic = dot<Number>(v.x, products.Px);
   const auto linear = dot<Number>(data.q, v.x);
   const auto equalities = dot<Number>(data.b, v.y);
@@ -77,7 +104,8 @@ double relative_gap(const VectorsView& data, const PointView& v, const ProductsV
     const VectorView& limit = v.z_box[j] > 0 ? data.ub : data.lb;
     if (limit.size() > 0) bounds += limit_product<Number>(v.z_box[j], limit[j]);
   }
-  const Number scale = std::max({static_cast<Number>(floor), std::abs(quadratic), std::abs(linear),
+  const Number terms = terms_of_Px.size() > 0 ? v.x.cwiseAbs().dot(terms_of_Px) / far_out : 0;
+  const Number scale = std::max({static_cast<Number>(floor), terms, std::abs(quadratic), std::abs(linear),
                                  std::abs(equalities), std::abs(inequalities), std::abs(bounds)});
   return static_cast<double>(std::abs(quadratic + linear + equalities + inequalities + bounds) /
                              scale);  // (R3)
@@ -92,14 +120,14 @@ bool Residuals::below(double tolerance) const {
 }
 
 Residuals relative_residuals(const VectorsView& data, const PointView& v, const ProductsView& products,
-                             double largest_P) {
+                             double largest_P, const VectorView& terms_of_Px) {
   const double floor = smallest_scale(largest_P, data.q);
-  double gap = relative_gap<double>(data, v, products, floor);
+  double gap = relative_gap<double>(data, v, products, floor, terms_of_Px);
   // Large multipliers that cancel leave rounding errors in the sums; where they could matter, they are summed
   // in extended precision.
-  if (gap > doubtful_gap) gap = relative_gap<long double>(data, v, products, floor);
+  if (gap > doubtful_gap) gap = relative_gap<long double>(data, v, products, floor, terms_of_Px);
   return {.primal = primal_residual(data, v, products),
-          .dual = dual_residual(data, v, products, floor),
+          .dual = dual_residual(data, v, products, floor, terms_of_Px),
           .gap = gap};
 }
 
@@ -114,8 +142,12 @@ Residuals ResidualCheck<M>::operator()(const QuadraticProgram<M>& qp, const Poin
   Gx_.noalias() = qp.G * v.x;
   Aty_.noalias() = qp.A.transpose() * v.y;
   Gtz_.noalias() = qp.G.transpose() * v.z;
-  return relative_residuals({qp.q, qp.b, qp.h, qp.lb, qp.ub}, {v.x, v.y, v.z, v.z_box},
-                            {Px_, Ax_, Gx_, Aty_, Gtz_}, largest_P_);
+  const VectorsView data{qp.q, qp.b, qp.h, qp.lb, qp.ub};
+  const PointView point{v.x, v.y, v.z, v.z_box};
+  const ProductsView products{Px_, Ax_, Gx_, Aty_, Gtz_};
+  if (largest_P_ * norm(v.x) > far_out * std::max(norm(Px_), norm(qp.q)))
+    return relative_residuals(data, point, products, largest_P_, absolute_terms(qp.P, v.x));
+  return relative_residuals(data, point, products, largest_P_);
 }
 
 template <Matrix M>

@@ -34,9 +34,12 @@ struct ProductsView {
   VectorView Px, Ax, Gx, Aty, Gtz;
 };
 
-/// (R1), (R2), (R3); `largest_P` is the largest number of P.
+/// (R1), (R2), (R3); `largest_P` is the largest number of P. `terms_of_Px` is what each entry of P x is the
+/// sum of, in absolute values: far out, x is known to rounding only, and so is P x. Without it nothing is
+/// forgiven.
 [[nodiscard]] Residuals relative_residuals(const VectorsView& data, const PointView& v,
-                                           const ProductsView& products, double largest_P);
+                                           const ProductsView& products, double largest_P,
+                                           const VectorView& terms_of_Px = Vector());
 
 /// Computes residuals of a normalised program; keeps its workspace, so that a call takes no memory.
 template <Matrix M>

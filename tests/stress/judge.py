@@ -7,6 +7,7 @@ absolute values that go into a number.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,8 @@ from tests.stress.ways import Answers
 
 TOLERANCE = 1e-8  # of SOLVED, by default
 PROOF = 1e-9  # of a certificate
+DESCENT = 1e-7  # of a ray
+FAR_OUT = 1e6  # times what comes of it: there x is known to rounding only
 LEAST_CURVATURE = -1e-4  # (C3) forgives 3e-5 of what somebody rounded; no SOLVED beyond this
 EPS = np.finfo(np.float64).eps
 ROUNDING = 8 * EPS  # for each sum
@@ -83,16 +86,23 @@ def primal(s: Stack) -> tuple[Array, Array]:
     """(R1), and what rounding may add to it."""
     r = s.r
     Ax, Gx = times(r.A, s.x), times(r.G, s.x)
-    violation = largest(
-        Ax - r.b,
-        np.where(s.limited, positive(Gx - r.h), 0),
-        np.where(s.below, positive(r.lb - s.x), 0),
-        np.where(s.above, positive(s.x - r.ub), 0),
+    violations = np.concatenate(
+        [
+            abs(Ax - r.b),
+            np.where(s.limited, positive(Gx - r.h), 0),
+            np.where(s.below, positive(r.lb - s.x), 0),
+            np.where(s.above, positive(s.x - r.ub), 0),
+        ],
+        axis=-1,
     )
-    Gx = np.where(s.limited, Gx, 0)
-    scale = np.maximum(1, largest(Ax, r.b, Gx, s.x))
-    sums = largest(times(abs(r.A), abs(s.x)), times(abs(r.G), abs(s.x)))
-    return violation / scale, ROUNDING * sums / scale
+    own = np.concatenate([np.maximum(abs(Ax), abs(r.b)), abs(Gx), abs(s.x), abs(s.x)], axis=-1)
+    size = np.maximum(1, largest(Ax, r.b, Gx, s.x))[:, None]
+    scale = np.minimum(size, np.maximum(np.maximum(FAR_OUT, own), size / FAR_OUT))
+    sums = np.concatenate(
+        [times(abs(r.A), abs(s.x)), times(abs(r.G), abs(s.x)), own[:, -2 * r.shape.n :]], axis=-1
+    )
+    worst = np.asarray((violations - ROUNDING * sums) / scale)
+    return np.maximum(worst.max(axis=-1), 0), np.zeros(len(worst))
 
 
 def dual(s: Stack, floor: Array) -> tuple[Array, Array]:
@@ -105,11 +115,13 @@ def dual(s: Stack, floor: Array) -> tuple[Array, Array]:
         np.where(s.above, 0, positive(s.z_box)),
         np.where(s.below, 0, positive(-s.z_box)),
     )
-    violation = largest(Px + r.q + Aty + Gtz + s.z_box, *signs)
+    gradient = Px + r.q + Aty + Gtz + s.z_box
     scale = np.maximum(floor, largest(Px, r.q, Aty, Gtz, s.z_box))
+    far = times(abs(r.P), abs(s.x)) / FAR_OUT
+    found = np.maximum(largest(gradient / np.maximum(far, scale[:, None])), largest(*signs) / scale)
     sums = times(abs(r.P), abs(s.x)) + abs(r.q) + times_transposed(abs(r.A), abs(s.y))
     sums = sums + times_transposed(abs(r.G), abs(s.z)) + abs(s.z_box)
-    return violation / scale, ROUNDING * largest(sums) / scale
+    return found, ROUNDING * largest(sums) / scale
 
 
 def gap(s: Stack, floor: Array) -> tuple[Array, Array]:
@@ -118,7 +130,8 @@ def gap(s: Stack, floor: Array) -> tuple[Array, Array]:
     bounds = np.where(s.above, positive(s.z_box) * r.ub, 0) - np.where(s.below, positive(-s.z_box) * r.lb, 0)
     Px = times(r.P, s.x)
     terms = [dot(s.x, Px), dot(r.q, s.x), dot(r.b, s.y), dot(r.h, s.z), bounds.sum(axis=-1)]
-    scale = np.maximum(floor, largest(*(term[:, None] for term in terms)))
+    far = dot(abs(s.x), times(abs(r.P), abs(s.x))) / FAR_OUT
+    scale = np.maximum(np.maximum(floor, far), largest(*(term[:, None] for term in terms)))
     sums = dot(abs(s.x), times(abs(r.P), abs(s.x))) + dot(abs(r.q), abs(s.x)) + dot(abs(r.b), abs(s.y))
     sums = sums + dot(abs(r.h), abs(s.z)) + abs(bounds).sum(axis=-1)
     return abs(sum(terms)) / scale, ROUNDING * sums / scale
@@ -138,37 +151,47 @@ def proves_infeasible(s: Stack) -> Array:
     up, down = positive(s.z_box), positive(-s.z_box)
     bounds = np.where(s.above, up * r.ub, 0) - np.where(s.below, down * r.lb, 0)
     claim = -(dot(r.b, s.y) + dot(r.h, s.z) + bounds.sum(axis=-1))
-    limits = np.where(up > 0, abs(r.ub), abs(r.lb))
-    parts = (
-        abs(s.y) * np.maximum(1, abs(r.b)),
-        abs(s.z) * np.maximum(1, abs(r.h)),
-        abs(s.z_box) * np.maximum(1, limits),
-    )
-    claimed = sum(part.sum(axis=-1) for part in parts)
+    terms = abs(s.y * r.b).sum(axis=-1) + abs(s.z * r.h).sum(axis=-1) + abs(bounds).sum(axis=-1)
     A_rows, G_rows = abs(r.A).max(axis=-1, initial=0), abs(r.G).max(axis=-1, initial=0)
     pull = largest(abs(s.y) * A_rows, abs(s.z) * G_rows, s.z_box)
-    rest = largest(times_transposed(r.A, s.y) + times_transposed(r.G, s.z) + s.z_box)
+    rest = abs(times_transposed(r.A, s.y) + times_transposed(r.G, s.z) + s.z_box)
+    pulls = times_transposed(abs(r.A), abs(s.y)) + times_transposed(abs(r.G), s.z) + abs(s.z_box)
     signs = (s.z >= 0).all(axis=-1) & np.where(s.limited, True, s.z == 0).all(axis=-1)
     signs &= (np.where(s.above, 0, up) == 0).all(axis=-1) & (np.where(s.below, 0, down) == 0).all(axis=-1)
-    proof = 1.01 * PROOF * np.minimum(claim, pull) + ROUNDING * pull
-    return np.asarray(signs & (claim > PROOF / 1.01 * claimed) & (rest <= proof) & np.isfinite(claim))
+    allowed = (1.01 * PROOF * np.minimum(claim, pull))[:, None] + 2 * ROUNDING * pulls
+    none = (rest <= allowed).all(axis=-1)
+    return np.asarray(signs & (claim > PROOF / 1.01 * terms) & none & np.isfinite(claim))
 
 
 def proves_unbounded(s: Stack) -> Array:
-    """(C2): the objective falls along x, and no row stops it, each relative to its own size and the ray's."""
+    """(C2): the objective falls along x, and no row stops it.
+
+    Both are relative to the sizes of rows and ray with clear descent, or term by term.
+    """
     r, d = s.r, s.x
     length = largest(d)
-    fall = -dot(r.q, d)
+    fall, terms = -dot(r.q, d), dot(abs(r.q), abs(d))
+    moved = {
+        "P": abs(times(r.P, d)),
+        "A": abs(times(r.A, d)),
+        "G": np.where(s.limited, positive(times(r.G, d)), 0),
+    }
 
-    def level(rows: Array, moved: Array) -> Array:
-        sizes = abs(rows).max(axis=-1, initial=0) * length[:, None]
-        return np.asarray((moved <= 1.01 * PROOF * sizes + ROUNDING * sizes).all(axis=-1))
+    def level(sizes: Callable[[Array], Array]) -> Array:
+        rows = [
+            (
+                value
+                <= 1.01 * PROOF * sizes(getattr(r, name)) + ROUNDING * times(abs(getattr(r, name)), abs(d))
+            )
+            for name, value in moved.items()
+        ]
+        return np.asarray(np.concatenate(rows, axis=-1).all(axis=-1))
 
-    rows = np.where(s.limited, positive(times(r.G, d)), 0)
-    flat = level(r.P, abs(times(r.P, d))) & level(r.A, abs(times(r.A, d))) & level(r.G, rows)
     against = largest(np.where(s.above, positive(d), 0), np.where(s.below, positive(-d), 0))
-    real = fall > ROUNDING * dot(abs(r.q), abs(d))
-    return np.asarray(flat & (against <= 1.01 * PROOF * length) & real & (length > 0) & np.isfinite(length))
+    by_size = level(lambda rows: abs(rows).max(axis=-1, initial=0) * length[:, None])
+    by_size &= (against <= 1.01 * PROOF * length) & (fall > DESCENT / 1.01 * largest(r.q) * length)
+    by_terms = level(lambda rows: times(abs(rows), abs(d))) & (against == 0) & (fall > DESCENT / 1.01 * terms)
+    return np.asarray((by_size | by_terms) & (length > 0) & np.isfinite(length))
 
 
 def least_curvature(programs: Program) -> tuple[Array, float]:

@@ -155,8 +155,10 @@ GoldfarbIdnani::Step GoldfarbIdnani::enter(const DualProgram& program, DualState
     const bool moves = count() < most_ && left > dependent_ * length * length;
     const double full = moves ? violation / left : infinite;
     const auto [step, place] = blocking(program, state, side, length);
-    if (std::isinf(full) && place < 0) {
-      if (violation <= only_rounding * (program.size * length + std::abs(limit))) return Step::Ignored;
+    if (!std::isfinite(full) && place < 0) {
+      const bool meaningless = std::isnan(full);  // numbers near the ends of the range
+      if (meaningless || violation <= only_rounding * (program.size * length + std::abs(limit)))
+        return Step::Ignored;
       keep_proof(program, state, row, side);
       return Step::Infeasible;
     }
