@@ -46,7 +46,10 @@ void meet(int threads, const Function& body) {
 void take_buffers(int threads) {
   const DenseMatrix A = DenseMatrix::Ones(side, side);
   std::vector<DenseMatrix> products(static_cast<std::size_t>(threads), A);
-  meet(threads, [&](Index i) { blas::gram('N', 0, A, 0, products[static_cast<std::size_t>(i)]); });
+  const int before = blas::num_threads();
+  blas::set_num_threads(1);  // a call on BLAS's own threads takes theirs
+  meet(threads, [&](Index i) { blas::gram('N', 1, A, 0, products[static_cast<std::size_t>(i)]); });
+  blas::set_num_threads(before);
 }
 
 /// A thread's first allocation takes address space as well: it comes before the question whether there is
