@@ -25,6 +25,7 @@ namespace {
 using namespace detail;
 
 constexpr int many_refinements = 30;
+constexpr double doubtful_pivot = 1e-9;  // of P, relative to its diagonal: x may not be unique
 constexpr double doubtful_margin =
     1e-7;  // in constraint space; the finish has other units, and the last word
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -218,7 +219,8 @@ class BatchSolver {
                           engine.residuals[j].below(settings_.tolerance);
       const auto c = static_cast<Index>(j);
       const bool redundant = members[j].instance.space->equalities() < program_.p;
-      if (solved && (redundant || engine.margin[j] < doubtful_margin) &&
+      const bool flat = members[j].instance.space->smallest_pivot() < doubtful_pivot;
+      if (solved && (redundant || flat || engine.margin[j] < doubtful_margin) &&
           by_convention(members[j], column(engine.point, c), states[j].changes))
         continue;
       if (solved) {
@@ -322,7 +324,8 @@ class BatchSolver {
     if (state.outcome != DualState::Outcome::Infeasible) return false;
     Point proof = engine.proof(j, state);
     const auto user = normalised(program_of(instance));
-    if (!CertificateCheck<DenseMatrix>(user, settings_.tolerance).proves_primal_infeasible(user, proof)) return false;
+    if (!CertificateCheck<DenseMatrix>(user, settings_.tolerance).proves_primal_infeasible(user, proof))
+      return false;
     solution_.point.y.col(i) = proof.y;
     solution_.point.z.col(i) = proof.z;
     if (program_.has_bounds()) solution_.point.z_box.col(i) = proof.z_box;

@@ -5,6 +5,7 @@
 #include "derivatives/central_weights.hpp"
 #include "derivatives/least_multipliers.hpp"
 #include "derivatives/on_set.hpp"
+#include "derivatives/row_projection.hpp"
 #include "linalg/norms.hpp"
 
 namespace altdiff::detail {
@@ -88,6 +89,8 @@ std::optional<Point> with_least_multipliers(const QuadraticProgram<M>& qp, const
   ActiveSet S = strictly_active(qp, *least, rows, zero);
   PointBlock t{.x = least->x, .y = least->y, .z = least->z, .z_box = least->z_box};
   if (!solve_on(qp, S, data_of(qp, S), good_enough, system, t) || !t.x.allFinite()) return {};
+  // Rounding in limits that say the same has moved the multipliers, by as much as penalties are large.
+  RowProjection<M>(qp, S, system).remove(t);
   Point point{.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
   if (mend(qp, point, S) > 0) return {};
   return point;
@@ -111,7 +114,10 @@ void settle_degenerate(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S, Au
   S = strictly_active(qp, v, rows, zero_at(qp, v));
   ActiveSet W{.z = rows.z - S.z, .box = rows.box - S.box};
   drop_implied(qp, S, W, system);
+  const ActiveSet strict = S;
   if (add_central_weights(qp, W, S, system) && factorise_on(qp, S, system)) return;
+  S = strict;  // weights that vanish: x may leave these rows without cost
+  if (factorise_on(qp, S, system)) return;
   S = before;
   (void)factorise_on(qp, S, system);
 }
