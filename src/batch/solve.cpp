@@ -350,15 +350,25 @@ class BatchSolver {
     Settings quiet = settings_;
     if (program_.size > 1) quiet.log = {};  // on other threads nobody may talk
     const QuadraticProgram<DenseMatrix> qp = program_of(instance);
-    Point start = known_start(i);
+    Proximal found;
     if (active_set() && !at_limit && curvature_of(normalised(qp).P) == Curvature::Positive) {
-      const Proximal found = solve_proximal(instance, result_->bounded);
+      found = solve_proximal(instance, result_->bounded);
       note(i, Route::Proximal);
-      if (found.found() && settled(i, qp, found)) return;
-      if (found.found()) start = found.as_point();
+      if (found.found() && finished(i, qp, found)) return;
+    }
+    const bool good = found.found() && found.residuals.below(settings_.tolerance);
+    if (good && out_of_time()) {
+      accept(i, found);
+      return;
+    }
+    // Without a finish it is not known whether x is unique: another engine's may have one.
+    const auto other = solve_one(qp, quiet, found.found() ? found.as_point() : known_start(i));
+    if (good && other.status != Status::Solved) {
+      accept(i, found);
+      return;
     }
     note(i, Route::HandedOn);
-    accept(i, solve_one(qp, quiet, start));
+    accept(i, other);
   }
 
   /// On a kink, or with redundant rows, derivatives and multipliers follow a convention that the finish
@@ -373,17 +383,12 @@ class BatchSolver {
     return true;
   }
 
-  /// The proximal method's point, finished on its active set, or as it is; false if neither passes the check.
-  bool settled(Index i, const QuadraticProgram<DenseMatrix>& qp, const Proximal& found) {
-    if (!out_of_time()) {
-      if (const auto finished = finish_one(qp, settings_, found.as_point())) {
-        accept(i, *finished);
-        return true;
-      }
-    }
-    if (!found.residuals.below(settings_.tolerance)) return false;
-    accept(i, found);
-    return true;
+  /// The proximal method's point, finished on its active set.
+  bool finished(Index i, const QuadraticProgram<DenseMatrix>& qp, const Proximal& found) {
+    if (out_of_time()) return false;
+    const auto solution = finish_one(qp, settings_, found.as_point());
+    if (solution) accept(i, *solution);
+    return solution.has_value();
   }
 
   void note(Index i, Route route) {
