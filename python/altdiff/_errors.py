@@ -36,11 +36,14 @@ _SPECIAL = {
         "that no x attains: add bounds, or a small multiple of |x|^2",
         Status.NONCONVEX: "the Hessian of the objective has a negative eigenvalue: look at its signs, "
         "or add a multiple of |x|^2",
-        Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, a negative weight, or lb > ub; or no "
-        "point was found where your function is finite: pass initial=..., or domain=(low, high)",
+        Status.INVALID_DATA: "the data hold NaN, a forbidden infinity, a negative weight, or lb > ub: "
+        "look at what computes them",
         Status.NUMERICAL_ERROR: "rounding errors spoiled the answer, the objective is not smooth, A and G "
         "leave nothing of a domain but its end (let lb and ub say so), or x is beyond 1e308: bring rows and "
-        "columns to similar size, or add a small multiple of |x|^2 to the objective",
+        "columns to similar size, or add a small multiple of |x|^2 to the objective. A function of your own "
+        "must be finite inside its domain, and inf or NaN outside of it: where iterations is 0 it was finite "
+        "at none of the points that were tried, of which x is one; pass initial=x0, a point inside, or "
+        "domain=(low, high)",
     },
     "budget": {
         Status.PRIMAL_INFEASIBLE: "no x satisfies the constraints: lower must not add up to more than total, "

@@ -7,6 +7,8 @@
 #include "linalg/at.hpp"
 #include "linalg/dense.hpp"
 #include "linalg/norms.hpp"
+#include "linalg/pieces.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -93,6 +95,8 @@ bool DualNewton::run(const SeparableProgram& program, const VectorView& first_y,
   return true;
 }
 
+bool DualNewton::in_time() const { return may_go_on(multiplications(n_, m_ + p_ + count(), count() + 1)); }
+
 void DualNewton::set_temperature(double temperature) {
   temperature_ = temperature;
   weight_.setConstant(temperature);
@@ -110,7 +114,7 @@ bool DualNewton::cool() {
   evaluate(y, z, here_);
   if (!climb(roughly, most_steps_here)) return false;
   double factor = fastest;
-  for (int tries = 0; temperature > 1 && tries < most_coolings && !deadline_.passed(); ++tries) {
+  for (int tries = 0; temperature > 1 && tries < most_coolings && in_time(); ++tries) {
     known_y_ = y;
     known_z_ = z;
     foresee();
@@ -217,7 +221,7 @@ bool DualNewton::climb(double accuracy, int most_steps) {
     const double error = violation(here_);
     if (error <= accuracy || (error <= of_rounding() && error >= 0.5 * last)) return true;
     const bool enough = taken >= (damping_ > 0 ? most_steps_here : most_steps);
-    if (enough || !std::isfinite(here_.value) || deadline_.passed()) return false;
+    if (enough || !std::isfinite(here_.value) || !in_time()) return false;
     last = error;
     const double length = advance(taken < rough_steps);
     if (length == 0 && error <= of_rounding()) return true;
@@ -252,7 +256,7 @@ bool DualNewton::damp(double length) {
   } else if (length < 0.1) {
     damping_ *= 4;
   }
-  return damping_ < most_damping && !deadline_.passed();
+  return damping_ < most_damping;
 }
 
 /// Goes along the step, as far as the dual rises.

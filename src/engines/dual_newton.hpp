@@ -6,7 +6,6 @@
 #include "linalg/memory.hpp"
 #include "linalg/small.hpp"
 #include "objectives/phi.hpp"
-#include "problem/deadline.hpp"
 
 namespace altdiff::detail {
 
@@ -36,9 +35,6 @@ class DualNewton {
   /// False: not solved within a few steps; another method should.
   [[nodiscard]] bool run(const SeparableProgram& program, const VectorView& y, const VectorView& z);
 
-  /// No run goes on after that.
-  void limit_time(const Deadline& deadline) { deadline_ = deadline; }
-
   Vector x, y, z, z_box;
   Vector D;                   ///< inverse of the Hessian's diagonal; zero at a bound
   Vector side;                ///< +1 at ub, -1 at lb, 0 inside
@@ -64,6 +60,7 @@ class DualNewton {
   };
 
   [[nodiscard]] Index count() const { return static_cast<Index>(rows.size()); }
+  [[nodiscard]] bool in_time() const;  ///< for a step
   [[nodiscard]] double multiplier(Index row) const { return row < p_ ? y[row] : z[row - p_]; }
   [[nodiscard]] double row_value(const Trial& trial, Index row) const {
     return row < p_ ? trial.Ax[row] : trial.Gx[row - p_];
@@ -107,7 +104,6 @@ class DualNewton {
   void measure_margin();
 
   Index n_, m_, p_;
-  Deadline deadline_{};
   const SeparableProgram* program_ = nullptr;
   std::vector<const double*> row_data_{};  // of `rows`
   PooledMatrix scaled_;                    // these, times the root of D

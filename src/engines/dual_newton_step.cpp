@@ -159,7 +159,7 @@ bool DualNewton::find_step(bool rough) {
   if (!step_on_rows()) return false;
   for (int change = rough ? most_changes : 1; change < most_changes && change_set(); ++change) {
     list_set();
-    if (deadline_.passed() || !solve_on_set()) return false;
+    if (!in_time() || !solve_on_set()) return false;
   }
   // Where the set did not settle, no multiplier may fall below zero all the same.
   for (Index i = 0; i < count(); ++i)

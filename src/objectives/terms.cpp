@@ -14,6 +14,7 @@ using Numbers = Eigen::Map<const Vector>;
 using Sum = Eigen::Map<Vector>;
 
 constexpr double one_rounding = 1e-15;
+constexpr double within_reach = 20;       // e^t with such a t is no large number
 constexpr double to_the_boundary = 0.99;  // share of the way to the end of the domain that a step may go
 
 const double* part(const BatchField& field, Index instance, Index entries) {
@@ -34,7 +35,9 @@ InstanceTerm::InstanceTerm(const Term& term, Index instance, Index n)
       q_(part(term.q, instance, n)),
       weight_(part(term.weight, instance, weights_of(term))),
       map_(part(term.map, instance, term.rows * n)),
-      offset_(part(term.offset, instance, term.rows)) {}
+      offset_(part(term.offset, instance, term.rows)) {
+  hold_constant_rows();
+}
 
 Spare<InstanceTerm::Workspace> InstanceTerm::workspace(Index rows) {
   return spare<Workspace>([rows](const Workspace& w) { return w.t.size() == rows; });
@@ -50,6 +53,21 @@ bool InstanceTerm::valid() const {
 
 bool InstanceTerm::diagonal() const {
   return quadratic() ? P_ == nullptr : map_ == nullptr && phi_.kind != TermKind::LogSumExp;
+}
+
+/// A row of zeros is a number: it limits nothing, and has no slope, even where it is at the end of the
+/// domain. One outside of it is left as it is: f has no value anywhere.
+void InstanceTerm::hold_constant_rows() {
+  if (map_ == nullptr || !has_domain()) return;
+  for (Index i = 0; i < rows_; ++i) {
+    const double* row = map_ + i * n_;
+    if (std::any_of(row, row + n_, [](double number) { return number != 0; })) continue;
+    const double t = offset_ == nullptr ? 0 : -offset_[i];
+    const bool end = t == phi_.lower() || t == phi_.upper();
+    if (t < phi_.lower() || t > phi_.upper() || (end && !phi_.closed())) continue;
+    held_.resize(static_cast<std::size_t>(rows_));
+    held_[static_cast<std::size_t>(i)] = 1;
+  }
 }
 
 void InstanceTerm::hold_ends(const View& lb, const View& ub) {
@@ -79,25 +97,82 @@ void InstanceTerm::set_t(const double* x, Vector& t) const {
 /// Of a log-sum-exp, `first` becomes w softmax(t), and `second` the same.
 double InstanceTerm::differentiate(const double* x, Workspace& w, Ends ends) const {
   set_t(x, w.t);
+  const bool hot = temperature_.width != 1 && kinked();
+  if (hot) w.t /= temperature_.width;
   if (phi_.kind == TermKind::LogSumExp) {
     const double largest = w.t.size() > 0 ? w.t.maxCoeff() : 0;
     w.first = (w.t.array() - largest).exp();
     const double sum = w.first.sum();
     w.first *= weight(0) / sum;
-    w.second = w.first;
-    return weight(0) * (largest + std::log(sum));
+    w.second = hot ? w.first / temperature_.width : w.first;
+    return (hot ? temperature_.width : 1) * weight(0) * (largest + std::log(sum));
   }
   evaluate_rows(w, ends);
-  if (weight_ == nullptr) return w.value.sum();
+  if (hot) {
+    w.value *= temperature_.width;
+    w.second /= temperature_.width;
+  }
+  if (weight_ == nullptr && temperature_.barrier == 0) return w.value.sum();
+  add_weights(w);
+  if (temperature_.barrier > 0 && has_domain()) add_barrier(w);
+  return w.value.sum();
+}
+
+void InstanceTerm::add_weights(Workspace& w) const {
+  if (weight_ == nullptr) return;
   const auto weights = Numbers(weight_, rows_).array();
   if ((weights == 0).any()) {  // wherever t is, also outside the domain
     w.value = (weights == 0).select(0.0, w.value);
     w.first = (weights == 0).select(0.0, w.first);
     w.second = (weights == 0).select(0.0, w.second);
   }
+  w.value *= weights;
   w.first *= weights;
   w.second *= weights;
-  return (weights * w.value).sum();
+}
+
+void InstanceTerm::add_barrier(Workspace& w) const {
+  const auto add_end = [&](Index i, double distance, double sign) {
+    w.value[i] -= temperature_.barrier * std::log(distance);
+    w.first[i] -= sign * temperature_.barrier / distance;
+    w.second[i] += temperature_.barrier / (distance * distance);
+  };
+  for (Index i = 0; i < rows_; ++i) {
+    if (!limited(i)) continue;
+    if (std::isfinite(phi_.lower())) add_end(i, w.t[i] - phi_.lower(), 1);
+    if (std::isfinite(phi_.upper())) add_end(i, phi_.upper() - w.t[i], -1);
+  }
+}
+
+bool InstanceTerm::kinked() const {
+  return phi_.kind == TermKind::LogSumExp || phi_.kind == TermKind::Softplus ||
+         phi_.kind == TermKind::PseudoHuber;
+}
+
+double InstanceTerm::steepest() const {
+  if (!kinked()) return 0;
+  double slope = 0;
+  for (Index i = 0; i < rows_; ++i)
+    slope = std::max(slope, weight(phi_.kind == TermKind::LogSumExp ? 0 : i) * row(i).cwiseAbs().maxCoeff());
+  return slope;
+}
+
+Temperature InstanceTerm::hottest(const View& x, double gradient) const {
+  Temperature found;
+  Vector t;
+  set_t(x.data(), t);
+  if (has_domain()) {
+    for (Index i = 0; i < rows_; ++i) {
+      if (!limited(i)) continue;
+      const double distance = std::min({1.0, t[i] - phi_.lower(), phi_.upper() - t[i]});
+      found.barrier = std::max(found.barrier, gradient * distance / row(i).cwiseAbs().maxCoeff());
+    }
+  } else if (kinked() && rows_ > 0) {
+    const double apart =
+        phi_.kind == TermKind::LogSumExp ? t.maxCoeff() - t.minCoeff() : t.cwiseAbs().maxCoeff();
+    found.width = std::max(1.0, apart);
+  }
+  return found;
 }
 
 void InstanceTerm::evaluate_rows(Workspace& w, Ends ends) const {
@@ -108,23 +183,15 @@ void InstanceTerm::evaluate_rows(Workspace& w, Ends ends) const {
     return;
   }
   phi_.evaluate(w.t.array(), w.value, w.first, w.second);
-  if (!phi_.closed() || (ends == Ends::Held && held_.empty())) return;
+  if (!has_domain() || (held_.empty() && (ends == Ends::Held || !phi_.closed()))) return;
   for (Index i = 0; i < rows_; ++i) {
-    const bool at_end = w.t[i] == phi_.lower() || w.t[i] == phi_.upper();
-    if (!at_end || (ends == Ends::Held && !held(i))) continue;
-    w.first[i] = w.t[i] == phi_.lower() ? -Phi::end_slope : Phi::end_slope;
-    w.second[i] = 0;
+    const bool at_end = phi_.closed() && (w.t[i] == phi_.lower() || w.t[i] == phi_.upper());
+    if (at_end && (ends == Ends::All || held(i)))
+      w.first[i] = w.t[i] == phi_.lower() ? -Phi::end_slope : Phi::end_slope;
+    else if (map_ == nullptr || !held(i))
+      continue;
+    w.second[i] = 0;  // of a row of zeros it may be larger than any number, and nothing is multiplied by it
   }
-}
-
-/// phi and phi' at w.t, for derivatives by the weights. Outside the domain, where only a row without a weight
-/// may be, there are none, and zero stands for them.
-InstanceTerm::Workspace InstanceTerm::without_weights(const Workspace& w) const {
-  Workspace plain{.t = w.t};
-  evaluate_rows(plain, Ends::All);
-  for (Eigen::ArrayXd* numbers : {&plain.value, &plain.first})
-    *numbers = numbers->isFinite().select(*numbers, 0.0);
-  return plain;
 }
 
 double InstanceTerm::add(const double* x, double* gradient, double* hessian, Workspace& w) const {
@@ -152,35 +219,68 @@ void InstanceTerm::add_summands(const View& x, Vector& sizes) const {
     sizes += M().cwiseAbs() * w.first.abs().matrix();
 }
 
-/// M' diag(second) M; of a log-sum-exp also -s s' / w, s = M'first.
+/// M' diag(second) M. That of a log-sum-exp is M'(diag(s) - s s'/w) M, the covariance of the rows of M under
+/// the weights s: written as the difference, rounding of the size of s would hide what is left of it where
+/// one row has nearly all the weight. Rows are taken relative to that one, and centred.
 void InstanceTerm::add_hessian(double* hessian, Workspace& w) const {
   Eigen::Map<DenseMatrix> H(hessian, n_, n_);
-  if (map_ == nullptr) {
+  const bool centred = phi_.kind == TermKind::LogSumExp;
+  if (centred && (weight(0) == 0 || rows_ == 0)) return;
+  if (map_ == nullptr && centred) {
+    add_softmax_hessian(H, w);
+  } else if (map_ == nullptr) {
     H.diagonal() += w.second.matrix();
   } else if (rows_ > 0) {
     const Index stride = padded(n_);
     w.scaled.resize(stride, rows_);
     w.product.resize(stride, n_ + 1);  // the last column is only room
-    w.wide = w.second.sqrt();
-    for (Index i = 0; i < rows_; ++i) {
-      const double root = w.wide[i];
-      const double* row = map_ + i * n_;
-      double* target = w.scaled.data() + i * stride;
-      for (Index j = 0; j < n_; ++j) target[j] = root * row[j];
-      clear_padding(target + n_);
+    w.value = w.second.sqrt();
+    if (centred) {
+      scale_centred_rows(w);
+    } else {
+      for (Index i = 0; i < rows_; ++i) {
+        const double root = w.value[i];
+        const double* row = map_ + i * n_;
+        double* target = w.scaled.data() + i * stride;
+        for (Index j = 0; j < n_; ++j) target[j] = root * row[j];
+        clear_padding(target + n_);
+      }
     }
     gram(1, w.scaled.topRows(n_), 0, w.product.topRows(n_).leftCols(n_), 1);
     symmetrise(w.product.topRows(n_).leftCols(n_));
     H += w.product.topRows(n_).leftCols(n_);
   }
-  if (phi_.kind != TermKind::LogSumExp || weight(0) == 0) return;
-  w.wide.setZero(n_);
-  if (map_ == nullptr) {
-    w.wide = w.first.matrix();
-  } else {
-    multiply(Op::None, Op::None, 1, M(), w.first.matrix(), 0, w.wide);
+}
+
+/// The columns of `scaled` become sqrt(s_i) (m_i - mean), m_i the rows of M.
+void InstanceTerm::scale_centred_rows(Workspace& w) const {
+  const Index top = w.heaviest();
+  const double* heaviest = map_ + top * n_;
+  w.wide.setZero(n_);  // the mean, relative to the heaviest row
+  for (Index i = 0; i < rows_; ++i) {
+    const double share = w.first[i] / weight(0);
+    const double* row = map_ + i * n_;
+    for (Index j = 0; j < n_; ++j) w.wide[j] += share * (row[j] - heaviest[j]);
   }
-  H.noalias() -= w.wide * (w.wide / weight(0)).transpose();
+  for (Index i = 0; i < rows_; ++i) {
+    const double root = w.value[i];
+    const double* row = map_ + i * n_;
+    double* target = w.scaled.data() + i * w.scaled.rows();
+    for (Index j = 0; j < n_; ++j) target[j] = root * ((row[j] - heaviest[j]) - w.wide[j]);
+    clear_padding(target + n_);
+  }
+}
+
+/// diag(s) - s s'/w. The diagonal is s_i (w - s_i) / w, where w - s_i is the sum of the others.
+void InstanceTerm::add_softmax_hessian(Eigen::Map<DenseMatrix>& H, const Workspace& w) const {
+  const Index top = w.heaviest();
+  const double largest = w.first[top];
+  double others = 0;
+  for (Index i = 0; i < rows_; ++i) others += i == top ? 0 : w.first[i];
+  const double corner = H(top, top) + largest * (others / weight(0));
+  H.diagonal() += w.first.matrix();
+  H.noalias() -= w.first.matrix() * (w.first.matrix() / weight(0)).transpose();
+  H(top, top) = corner;
 }
 
 double InstanceTerm::add_quadratic(const double* x, double* gradient, double* hessian, Workspace& w) const {
@@ -224,15 +324,17 @@ double InstanceTerm::largest_step(const View& x, const View& d, double longest, 
   return longest;
 }
 
-bool InstanceTerm::hidden_by_rounding(const View& x) const {
-  if (map_ == nullptr || domain_rows() == 0) return false;
+bool InstanceTerm::hidden_by_rounding(const View& x, double roundings) const {
+  const bool exact_at_zero = map_ == nullptr && offset_ == nullptr;
+  if (!has_domain() || (exact_at_zero && !std::isfinite(phi_.upper()))) return false;
   for (Index i = 0; i < rows_; ++i) {
     if (!limited(i)) continue;
-    const auto row = M().col(i);
     const double offset = offset_ == nullptr ? 0 : offset_[i];
-    const double t = row.dot(x) - offset;
-    const double rounding = one_rounding * (row.cwiseAbs().dot(x.cwiseAbs()) + std::abs(offset));
-    if (t - phi_.lower() < rounding || phi_.upper() - t < rounding) return true;
+    const double product = map_ == nullptr ? x[i] : M().col(i).dot(x);
+    const double size = map_ == nullptr ? std::abs(x[i]) : M().col(i).cwiseAbs().dot(x.cwiseAbs());
+    const double rounding = roundings * one_rounding * (size + std::abs(offset));
+    const double t = product - offset;
+    if ((!exact_at_zero && t - phi_.lower() < rounding) || phi_.upper() - t < rounding) return true;
   }
   return false;
 }
@@ -264,90 +366,14 @@ Index InstanceTerm::add_domain(Index first, DenseMatrix& G, Vector& h) const {
   return first;
 }
 
-void InstanceTerm::add_quadratic_cross(const double* x, const InstanceTerm& dot, double* gradient) const {
-  Sum g(gradient, n_);
-  if (dot.P_ != nullptr) {
-    const Rows P(dot.P_, n_, n_);
-    g += 0.5 * (P * Numbers(x, n_));
-    g += 0.5 * (P.transpose() * Numbers(x, n_));
+Index InstanceTerm::add_reach(Index first, DenseMatrix& G, Vector& h) const {
+  for (Index i = 0; i < reach_rows(); ++i, ++first) {
+    if (!present(i)) continue;  // a row of zeros
+    G.row(first).head(n_) = row(i).transpose();
+    G(first, n_ + 1) = -1;
+    h[first] = within_reach + (offset_ == nullptr ? 0 : offset_[i]);
   }
-  if (dot.q_ != nullptr) g += Numbers(dot.q_, n_);
-}
-
-/// grad f = M'(w phi'(t)); of a log-sum-exp M'(w softmax(t)).                                          (N6)
-void InstanceTerm::add_cross(const double* x, const InstanceTerm& dot, double* gradient, Workspace& w) const {
-  if (quadratic()) {
-    add_quadratic_cross(x, dot, gradient);
-    return;
-  }
-  (void)differentiate(x, w, Ends::All);
-  Vector dt = Vector::Zero(rows_);
-  if (dot.map_ != nullptr) dt = dot.M().transpose() * Numbers(x, n_);
-  if (dot.offset_ != nullptr) dt -= Numbers(dot.offset_, rows_);
-  Vector change = w.second.matrix().cwiseProduct(dt);
-  if (phi_.kind == TermKind::LogSumExp) {
-    const double size = weight(0);
-    if (size > 0) change -= w.first.matrix() * (w.first.matrix().dot(dt) / size);
-    if (dot.weight_ != nullptr) {
-      const double largest = w.t.maxCoeff();
-      const Eigen::ArrayXd e = (w.t.array() - largest).exp();
-      change += (e * (dot.weight_[0] / e.sum())).matrix();
-    }
-  } else if (dot.weight_ != nullptr) {
-    change += (without_weights(w).first * Numbers(dot.weight_, rows_).array()).matrix();
-  }
-  Sum g(gradient, n_);
-  if (map_ == nullptr) {
-    g += change;
-  } else {
-    g += M() * change;
-  }
-  if (dot.map_ != nullptr) g += dot.M() * w.first.matrix();
-}
-
-void InstanceTerm::pull_back_quadratic(const double* x, const double* u, double objective_bar,
-                                       const TermGradient& target) const {
-  const Numbers v(x, n_);
-  if (target.P != nullptr) {
-    const Vector half = 0.5 * (Numbers(u, n_) + 0.5 * objective_bar * v);
-    Eigen::Map<DenseMatrix> P(target.P, n_, n_);
-    P.noalias() += half * v.transpose();
-    P.noalias() += v * half.transpose();
-  }
-  if (target.q != nullptr) Eigen::Map<Vector>(target.q, n_) += Numbers(u, n_) + objective_bar * v;
-}
-
-/// With a = M u: u'grad f = sum_i a_i w_i phi'(t_i), differentiated by w, by t = M x - o, and by M in a. (N6)
-void InstanceTerm::pull_back(const double* x, const double* u, double objective_bar,
-                             const TermGradient& target, Workspace& w) const {
-  if (quadratic()) {
-    pull_back_quadratic(x, u, objective_bar, target);
-    return;
-  }
-  Vector a;
-  set_direction(u, a);
-  (void)differentiate(x, w, Ends::All);
-  Vector by_t = (w.second * a.array() + objective_bar * w.first).matrix();
-  if (phi_.kind == TermKind::LogSumExp) {
-    const double size = weight(0);
-    const double mean = size > 0 ? w.first.matrix().dot(a) / size : 0;
-    by_t -= mean * w.first.matrix();
-    if (target.weight != nullptr) {
-      const Eigen::ArrayXd e = (w.t.array() - w.t.maxCoeff()).exp();
-      *target.weight +=
-          (e * a.array()).sum() / e.sum() + objective_bar * (w.t.maxCoeff() + std::log(e.sum()));
-    }
-  } else if (target.weight != nullptr) {
-    const Workspace plain = without_weights(w);
-    Eigen::Map<Vector>(target.weight, rows_) +=
-        (a.array() * plain.first + objective_bar * plain.value).matrix();
-  }
-  if (target.offset != nullptr) Eigen::Map<Vector>(target.offset, rows_) -= by_t;
-  if (target.map != nullptr) {
-    Eigen::Map<DenseMatrix> M_bar(target.map, n_, rows_);
-    M_bar.noalias() += Numbers(x, n_) * by_t.transpose();
-    M_bar.noalias() += Numbers(u, n_) * w.first.matrix().transpose();
-  }
+  return first;
 }
 
 }  // namespace altdiff::detail

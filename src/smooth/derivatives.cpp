@@ -4,7 +4,9 @@
 #include "batch/pullback.hpp"
 #include "linalg/at.hpp"
 #include "linalg/parallel_for.hpp"
+#include "linalg/pieces.hpp"
 #include "linalg/threads.hpp"
+#include "linalg/watch.hpp"
 #include "objectives/terms.hpp"
 #include "smooth/equivalent.hpp"
 
@@ -62,6 +64,7 @@ void write_term(const Term& term, const EquivalentProgram& equivalent, std::size
   parallel_for(chunks, threads_for(num_threads, x.size() * (term.rows + n)), [&](Index chunk) {
     const auto workspace = InstanceTerm::workspace(term.rows);
     for (Index i = chunk; i < x.cols(); i += chunks) {
+      check_interrupt(multiplications(n, term.rows + n, 1));
       const double bar = block.objective_bar.size() > 0 ? block.objective_bar[i] : 0;
       if (left_out[at(i)] != 0 || (bar == 0 && u.col(i).isZero(0))) continue;
       InstanceTerm here(term, i, n);
@@ -101,6 +104,7 @@ PointBlock jvp(const SmoothProgram& program, const SmoothSolution& solution, con
   DenseMatrix change = DenseMatrix::Zero(n, sizes.size);  // of grad f
   if (dot.gradient != nullptr) change = Eigen::Map<const DenseMatrix>(dot.gradient, n, sizes.size);
   parallel_for(sizes.size, threads_for(num_threads, sizes.size * n * n), [&](Index i) {
+    check_interrupt(multiplications(n, n, 1));
     if (!differentiable(solution, i, missing)) return;
     InstanceTerm::Workspace workspace;
     for (std::size_t t = 0; t < dot.terms.size(); ++t) {

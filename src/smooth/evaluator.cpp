@@ -1,11 +1,14 @@
 #include "smooth/evaluator.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "batch/linearisation.hpp"
 #include "linalg/at.hpp"
 #include "linalg/parallel_for.hpp"
+#include "linalg/pieces.hpp"
 #include "linalg/threads.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
@@ -34,12 +37,20 @@ Evaluator::Evaluator(const SmoothProgram& program, int num_threads)
   }
 }
 
-void Evaluator::operator()(const std::vector<Index>& instances, const DenseMatrix& X, const Target& target) {
+bool Evaluator::operator()(const std::vector<Index>& instances, const DenseMatrix& X, const Target& target) {
   const auto count = static_cast<Index>(instances.size());
   const auto chunks = std::min(count, static_cast<Index>(workspaces_.size()));
+  Index rows = 1;
+  for (const Term& term : program_.terms) rows += term.rows;
+  const double work = multiplications(n_, n_, rows);
+  std::atomic<bool> late = false;
   parallel_for(chunks, threads_for(num_threads_, count * n_ * n_), [&](Index chunk) {
     for (Index k = chunk; k < count; k += chunks) {
       const Index i = instances[at(k)];
+      if (!may_go_on(work)) {
+        late = true;
+        return;
+      }
       double* gradient = target.gradient.data() + i * n_;
       double* hessian = target.hessians + i * n_ * n_;
       std::fill_n(gradient, n_, 0.0);
@@ -50,7 +61,9 @@ void Evaluator::operator()(const std::vector<Index>& instances, const DenseMatri
       target.value[i] = value;
     }
   });
+  if (late || (program_.evaluate && out_of_time())) return false;
   if (program_.evaluate && count > 0) ask(instances, X, target);
+  return true;
 }
 
 void Evaluator::ask(const std::vector<Index>& instances, const DenseMatrix& X, const Target& target) {

@@ -17,11 +17,17 @@ class Evaluator {
     DenseMatrix& gradient;
     double* hessians;
   };
-  /// At the columns of X that belong to `instances`. Not finite where x is outside the domain.
-  void operator()(const std::vector<Index>& instances, const DenseMatrix& X, const Target& target);
+  /// At the columns of X that belong to `instances`. Not finite where x is outside the domain. False if the
+  /// time was over before all were done.
+  [[nodiscard]] bool operator()(const std::vector<Index>& instances, const DenseMatrix& X,
+                                const Target& target);
 
   [[nodiscard]] const std::vector<InstanceTerm>& terms(Index i) const {
     return terms_[static_cast<std::size_t>(i)];
+  }
+  /// That of the terms of an instance.                                                                (N14)
+  void set_temperature(Index i, const Temperature& now) {
+    for (InstanceTerm& term : terms_[static_cast<std::size_t>(i)]) term.set_temperature(now);
   }
 
  private:

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <altdiff/settings.hpp>
 #include <altdiff/solution.hpp>
 
 #include "engines/active_set/engine.hpp"
@@ -21,13 +20,11 @@ struct FirstPoint {
 
 /// A point inside the domain of every term, if possible also within the bounds. Where the domain is that of a
 /// map, it is the one below.
-[[nodiscard]] FirstPoint first_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
-                                     const Settings& settings);
+[[nodiscard]] FirstPoint first_point(const std::vector<InstanceTerm>& terms, const Instance& instance);
 
 /// The point that is furthest inside the domain:
 ///
 ///     maximise delta - 1/2 epsilon |x - x_0|^2 over the constraints and t >= delta, delta <= 1 (N7)
-[[nodiscard]] FirstPoint widest_point(const std::vector<InstanceTerm>& terms, const Instance& instance,
-                                      const Settings& settings);
+[[nodiscard]] FirstPoint widest_point(const std::vector<InstanceTerm>& terms, const Instance& instance);
 
 }  // namespace altdiff::detail

@@ -1,14 +1,17 @@
 #include "smooth/lifted.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
+#include <utility>
 
 #include "batch/grouping.hpp"
 #include "linalg/at.hpp"
 #include "linalg/norms.hpp"
+#include "linalg/watch.hpp"
 #include "problem/checks.hpp"
-#include "problem/deadline.hpp"
 #include "solve_one.hpp"
 
 namespace altdiff::detail {
@@ -23,8 +26,11 @@ constexpr double armijo = 1e-4;
 constexpr double rounding_of_f = 1e-14;  // relative to its parts
 constexpr double one_row = 1e-15;        // rounding of M x - o, relative to its parts
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
+constexpr double nearly = 1e-6;          // and one after which the quadratic programs must be exact, too
 constexpr double most_curvature = 1e8;   // of a row in the Hessian for derivatives: beyond it, an equality
-constexpr double most_roundings = 10;    // of M x - o that t may differ by
+constexpr double most_roundings = 1000;  // of M x - o that t may differ by
+constexpr double well_inside = 1e-8;     // a distance to the end of the domain that rounding does not hide
+constexpr double hardly_apart = 1e-6;    // M x - o and t, relative to that
 constexpr double longest = 50;           // step of a slope, unless it is larger
 constexpr int most_steps = 200;
 constexpr int most_halvings = 40;
@@ -39,8 +45,8 @@ class Lifted {
         if (term.limited(i)) rows_.push_back({.term = &term, .row = i});
     held_.setZero(n_);
     for (const InstanceTerm& term : terms)
-      for (Index j = 0; lifted(term) && term.map() == nullptr && j < n_; ++j)
-        if (term.held(j)) held_[j] += (term.weight() == nullptr ? 1 : term.weight()[j]) * end_slope(term, j);
+      for (Index i = 0; lifted(term) && i < term.rows(); ++i)
+        if (term.held(i)) hold(term, i);
     k_ = static_cast<Index>(rows_.size());
     M_.resize(k_, n_);
     o_.setZero(k_);
@@ -53,14 +59,15 @@ class Lifted {
     }
   }
 
-  std::optional<LiftedSolution> run(const Vector& start) {
+  std::optional<LiftedSolution> run(const Vector& start, double barrier) {
     if (k_ == 0 || !start.allFinite()) return {};
-    begin(start);
+    begin(start, barrier);
     for (int idle = 0; steps_ < most_steps; ++steps_) {
-      if (settings_.poll) settings_.poll();
-      if (deadline_.passed() || !find_step()) return {};
+      if (out_of_time() || !find_step()) return {};
       if (!search()) return accepted();
-      const Residuals now = residuals();
+      settle_rows();
+      const Residuals now = last_ = residuals();
+      report(now);
       const double error = std::max(now.worst(), link_error() * exact);
       idle = error < 0.5 * best_ ? 0 : idle + 1;
       best_ = std::min(best_, error);
@@ -70,6 +77,14 @@ class Lifted {
   }
 
  private:
+  void report(const Residuals& now) const {
+    if (!settings_.log) return;
+    std::array<char, 160> line{};
+    (void)std::snprintf(line.data(), line.size(), "%5d  lifted            %14.7e  %8.1e  %8.1e  %8.1e  %8.1e",
+                        steps_, here_.value, now.primal, now.dual, now.gap, link_error());
+    settings_.log(line.data());
+  }
+
   struct RowOf {
     const InstanceTerm* term = nullptr;
     Index row = 0;
@@ -84,10 +99,25 @@ class Lifted {
     const bool hides = term.map() != nullptr || term.offset() != nullptr || std::isfinite(term.phi().upper());
     return hides && term.domain_rows() > 0;
   }
-  /// phi' of a row that bounds hold, which has no map.
-  [[nodiscard]] double end_slope(const InstanceTerm& term, Index j) const {
-    const double t = user_.ub[j] - (term.offset() == nullptr ? 0 : term.offset()[j]);
-    return t == term.phi().lower() ? -Phi::end_slope : Phi::end_slope;
+  /// phi and phi' of a row that is no unknown, at t; zero outside the domain.
+  static std::pair<double, double> value_and_slope(const Phi& phi, double t) {
+    Array value;
+    Array first;
+    Array second;
+    phi.evaluate(Array::Constant(1, t), value, first, second);
+    if (!std::isfinite(value[0])) return {0, 0};
+    if (phi.closed() && (t == phi.lower() || t == phi.upper()))
+      return {value[0], t == phi.lower() ? -Phi::end_slope : Phi::end_slope};
+    return {value[0], first[0]};
+  }
+  /// A row that cannot move adds a number to f, and to the gradient if bounds hold it.
+  void hold(const InstanceTerm& term, Index i) {
+    const double offset = term.offset() == nullptr ? 0 : term.offset()[i];
+    const double weight = term.weight() == nullptr ? 1 : term.weight()[i];
+    const auto [value, slope] =
+        value_and_slope(term.phi(), (term.map() == nullptr ? user_.ub[i] : 0) - offset);
+    constant_ += weight * value;
+    if (term.map() == nullptr) held_[i] += weight * slope;
   }
   static bool is_variable(const InstanceTerm& term) {
     return term.map() == nullptr && term.offset() == nullptr;
@@ -124,7 +154,8 @@ class Lifted {
     return std::max(away, std::min(target, hidden_[r]));
   }
 
-  void begin(const Vector& start) {
+  /// A barrier that was there has pushed as well, so that slopes are known beyond what t tells.
+  void begin(const Vector& start, double barrier) {
     here_.x = start;
     here_.s.resize(k_);
     hidden_.resize(k_);
@@ -137,7 +168,7 @@ class Lifted {
       Array first;
       Array second;
       phi.evaluate(Array::Constant(1, t), value, first, second);
-      here_.s[r] = first[0];
+      here_.s[r] = first[0] - barrier / w_[r] * (1 / (t - phi.lower()) - 1 / (phi.upper() - t));
       phi.evaluate(Array::Constant(1, rounding), value, first, second);
       hidden_[r] = first[0];
     }
@@ -153,7 +184,7 @@ class Lifted {
   void evaluate(State& state, bool derivatives) {
     Vector g = Vector::Zero(n_);
     if (derivatives) H_.setZero(n_, n_);
-    state.value = 0;
+    state.value = constant_;
     for (const InstanceTerm& term : terms_)
       if (!lifted(term))
         state.value += term.add(state.x.data(), g.data(), derivatives ? H_.data() : nullptr, workspace_);
@@ -169,40 +200,39 @@ class Lifted {
     }
   }
 
-  /// The quadratic program of (N11) in x and rho, with t = t_k - D s + sqrt(D) rho, D = 1 / (w phi'').
+  /// The quadratic program of (N11) in the step of x, so that its rounding is relative to that, and in rho,
+  /// with t = t_k - D s + sqrt(D) rho, D = 1 / (w phi'').
   bool find_step() {
     const Index p = user_.p();
     QuadraticProgram<DenseMatrix> qp;
     qp.P = DenseMatrix::Identity(n_ + k_, n_ + k_);
     qp.P.topLeftCorner(n_, n_) = H_;
     qp.q = Vector::Zero(n_ + k_);
-    qp.q.head(n_) = g_ - H_ * here_.x;
+    qp.q.head(n_) = g_;
     qp.A = DenseMatrix::Zero(p + k_, n_ + k_);
     qp.A.topLeftCorner(p, n_) = user_.A;
     qp.A.bottomLeftCorner(k_, n_) = M_;
     qp.b.resize(p + k_);
-    qp.b.head(p) = user_.b;
+    qp.b.head(p) = user_.b - user_.A * here_.x;
     for (Index r = 0; r < k_; ++r) {
       const AtSlope now = at_slope(r, here_.s[r]);
       qp.A(p + r, n_ + r) = -std::sqrt(now.inverse / w_[r]);
-      qp.b[p + r] = o_[r] + now.t - now.inverse * here_.s[r];
+      qp.b[p + r] = (o_[r] - M_.row(r).dot(here_.x)) + now.t - now.inverse * here_.s[r];
     }
     qp.G = DenseMatrix::Zero(user_.m(), n_ + k_);
     qp.G.leftCols(n_) = user_.G;
-    qp.h = user_.h;
+    qp.h = user_.h - user_.G * here_.x;
     qp.lb = Vector::Constant(n_ + k_, -infinity);
     qp.ub = Vector::Constant(n_ + k_, infinity);
-    qp.lb.head(n_) = user_.lb;
-    qp.ub.head(n_) = user_.ub;
+    qp.lb.head(n_) = user_.lb - here_.x;
+    qp.ub.head(n_) = user_.ub - here_.x;
     Settings own;
-    own.tolerance = std::min(of_quadratic, settings_.tolerance);
-    own.time_limit = deadline_.rest();
-    own.poll = settings_.poll;
+    own.tolerance = last_.below(nearly) ? exact : of_quadratic;
     const auto found = solve_one(qp, own, {});
     if (!found.x.allFinite() || !found.y.allFinite() || found.status == Status::DualInfeasible ||
         found.status == Status::PrimalInfeasible)
       return false;
-    target_.x = found.x.head(n_).cwiseMax(user_.lb).cwiseMin(user_.ub);
+    target_.x = (here_.x + found.x.head(n_)).cwiseMax(user_.lb).cwiseMin(user_.ub);
     target_.s = found.y.tail(k_).cwiseQuotient(w_);
     y_ = found.y.head(p);
     z_ = found.z;
@@ -239,16 +269,33 @@ class Lifted {
     return false;
   }
 
+  /// Well inside its domain a row has its slope from M x - o: multipliers are only as precise as the largest.
+  void settle_rows() {
+    bool settled = false;
+    for (Index r = 0; r < k_; ++r) {
+      const Phi& phi = rows_[at(r)].term->phi();
+      const double t = M_.row(r).dot(here_.x) - o_[r];
+      const double distance = std::min(t - phi.lower(), phi.upper() - t);
+      const double apart = std::abs(t - at_slope(r, here_.s[r]).t);
+      if (!(distance > well_inside * parts(r, here_.x)) || !(apart <= hardly_apart * distance)) continue;
+      here_.s[r] = value_and_slope(phi, t).second;
+      settled = true;
+    }
+    if (settled) evaluate(here_, true);
+  }
+
   [[nodiscard]] Vector gradient() const { return g_ + M_.transpose() * w_.cwiseProduct(here_.s); }
 
   [[nodiscard]] Residuals residuals() const {
-    const Vector none = Vector::Zero(n_);
-    const Vector Px = gradient();
+    const Vector whole = gradient();
+    Vector summands = g_.cwiseAbs() + M_.cwiseAbs().transpose() * w_.cwiseProduct(here_.s).cwiseAbs();
+    for (Index j = 0; j < n_; ++j) summands[j] = std::copysign(summands[j], here_.x[j]);
+    const Vector Px = whole - summands;
     const Vector Ax = user_.A * here_.x;
     const Vector Gx = user_.G * here_.x;
     const Vector Aty = user_.A.transpose() * y_;
     const Vector Gtz = user_.G.transpose() * z_;
-    return relative_residuals({.q = none, .b = user_.b, .h = user_.h, .lb = user_.lb, .ub = user_.ub},
+    return relative_residuals({.q = summands, .b = user_.b, .h = user_.h, .lb = user_.lb, .ub = user_.ub},
                               {.x = here_.x, .y = y_, .z = z_, .z_box = z_box_},
                               {.Px = Px, .Ax = Ax, .Gx = Gx, .Aty = Aty, .Gtz = Gtz}, norm(H_));
   }
@@ -272,16 +319,11 @@ class Lifted {
     const Array zero = Array::Zero(term.rows());
     RowSlopes rows{.value = zero, .first = zero, .second = zero};
     for (Index i = 0; i < term.rows(); ++i) {
-      if (term.held(i)) rows.first[i] = end_slope(term, i);
-      if (term.present(i)) continue;
+      if (term.limited(i)) continue;
       const double t = term.row(i).dot(here_.x) - (term.offset() == nullptr ? 0 : term.offset()[i]);
-      Array value;
-      Array first;
-      Array second;
-      term.phi().evaluate(Array::Constant(1, t), value, first, second);
-      if (!std::isfinite(value[0]) || !std::isfinite(first[0])) continue;
-      rows.value[i] = value[0];
-      rows.first[i] = first[0];
+      const auto [value, slope] = value_and_slope(term.phi(), t);
+      rows.value[i] = value;
+      rows.first[i] = slope;
     }
     return rows;
   }
@@ -313,17 +355,18 @@ class Lifted {
 
   const std::vector<InstanceTerm>& terms_;
   const Settings& settings_;
-  const Deadline deadline_{settings_.time_limit};
   Index n_, k_ = 0;
   QuadraticProgram<DenseMatrix> user_;
   std::vector<RowOf> rows_{};
   DenseMatrix M_{}, H_{};  // the rows that are lifted; the Hessian of the other terms
   Vector o_{}, w_{}, g_{};
-  Vector hidden_{};  // slopes of t as small as rounding
-  Vector held_{};    // the gradient of rows that bounds hold
+  Vector hidden_{};      // slopes of t as small as rounding
+  Vector held_{};        // the gradient of rows that bounds hold
+  double constant_ = 0;  // f of rows that cannot move
   State here_{}, there_{}, target_{};
   Vector y_{}, z_{}, z_box_{};
   InstanceTerm::Workspace workspace_{};
+  Residuals last_{.primal = infinity, .dual = infinity, .gap = infinity};
   double best_ = infinity;
   int steps_ = 0;
 };
@@ -331,8 +374,8 @@ class Lifted {
 }  // namespace
 
 std::optional<LiftedSolution> solve_lifted(const std::vector<InstanceTerm>& terms, const Instance& instance,
-                                           const Settings& settings, const Vector& start) {
-  return Lifted(terms, instance, settings).run(start);
+                                           const Settings& settings, const Vector& start, double barrier) {
+  return Lifted(terms, instance, settings).run(start, barrier);
 }
 
 }  // namespace altdiff::detail

@@ -24,9 +24,10 @@ struct LiftedSolution {
 ///
 ///     minimise f_others(x) + sum_i w_i phi(t_i)  subject to  M x - t = o  and the constraints (N11)
 ///
-/// Empty where that does not lead to a solution, or no term is of that sort.
+/// `barrier`: what kept `start` from the end of the domain (N14). Empty where that does not lead to a
+/// solution, or no term is of that sort.
 [[nodiscard]] std::optional<LiftedSolution> solve_lifted(const std::vector<InstanceTerm>& terms,
                                                          const Instance& instance, const Settings& settings,
-                                                         const Vector& start);
+                                                         const Vector& start, double barrier);
 
 }  // namespace altdiff::detail

@@ -124,7 +124,7 @@ Vector TermObjective::start() const {
   std::vector<detail::InstanceTerm> terms;
   terms.reserve(terms_.size());
   for (const Term& term : terms_) terms.emplace_back(term, instance_, n_);
-  const detail::FirstPoint first = detail::first_point(terms, {.matrices = {.n = n_}}, Settings{});
+  const detail::FirstPoint first = detail::first_point(terms, {.matrices = {.n = n_}});
   detail::require(first.status == Status::Solved,
                   "the terms of the objective have no point of their domains in common");
   return first.x;

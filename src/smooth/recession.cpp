@@ -183,12 +183,10 @@ class Recession {
 }  // namespace
 
 std::optional<Ray> find_ray(const std::vector<InstanceTerm>& terms, const Instance& instance,
-                            const Settings& settings, const Vector& x) {
+                            const Vector& x) {
   if (x.size() == 0 || !x.allFinite()) return {};
   const Recession recession(terms, instance, x);
   Settings own;
-  own.time_limit = settings.time_limit;
-  own.poll = settings.poll;
   own.tolerance = 0.1 * nothing;
   const auto found = solve_one(recession.program(), own, {});
   if (!found.x.allFinite()) return {};

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <altdiff/settings.hpp>
 #include <optional>
 
 #include "engines/active_set/engine.hpp"
@@ -21,6 +20,6 @@ struct Ray {
 /// with f_inf(d) = lim f(x + s d) / s, and the strictness of rows that bend along d: they decide where f_inf
 /// is zero. `x` tells on which side of their bend rows are.
 [[nodiscard]] std::optional<Ray> find_ray(const std::vector<InstanceTerm>& terms, const Instance& instance,
-                                          const Settings& settings, const Vector& x);
+                                          const Vector& x);
 
 }  // namespace altdiff::detail

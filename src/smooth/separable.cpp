@@ -9,6 +9,7 @@
 #include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/threads.hpp"
+#include "linalg/watch.hpp"
 #include "smooth/diagonal_linearisation.hpp"
 #include "solve_one.hpp"
 
@@ -97,10 +98,8 @@ std::vector<Index> SeparableBatch::run(const std::vector<Index>& instances, cons
   const Index work = count * sizes.n * (sizes.m + sizes.p);
   parallel_for(chunks, threads_for(settings_.num_threads, work), [&](Index chunk) {
     DualNewton engine(sizes.n, sizes.m, sizes.p);
-    engine.limit_time(deadline_);
     for (Index k = chunk; k < count; k += chunks) {
-      if (settings_.poll) settings_.poll();
-      if (deadline_.passed()) return;  // what is left ends as such elsewhere
+      if (out_of_time()) return;  // what is left ends as such elsewhere
       if (serves(instances[at(k)])) solve(instances[at(k)], initial, engine);
     }
   });

@@ -4,7 +4,6 @@
 
 #include "batch/linearisation.hpp"
 #include "engines/dual_newton.hpp"
-#include "problem/deadline.hpp"
 #include "smooth/evaluator.hpp"
 
 namespace altdiff::detail {
@@ -51,6 +50,8 @@ class SeparableBatch {
   /// Solves what it can of `instances`; returns the others.
   [[nodiscard]] std::vector<Index> run(const std::vector<Index>& instances, const PointBlock& initial);
 
+  [[nodiscard]] bool has(Index i) const { return solutions_.has(i); }
+
   void write(BatchSolution& solution, BatchLinearisation& linearisation) const {
     solutions_.write(solution, linearisation);
   }
@@ -63,7 +64,6 @@ class SeparableBatch {
   const SmoothProgram& program_;
   const Evaluator& evaluator_;
   const Settings& settings_;
-  Deadline deadline_{settings_.time_limit};
   std::size_t term_ = 0;  // the one that is not linear
   bool separable_ = false;
   SeparableSolutions solutions_;

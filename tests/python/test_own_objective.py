@@ -184,7 +184,7 @@ def test_vmap_over_theta_is_a_batch() -> None:
     [
         (lambda x: -(x**2).sum(), {"lb": -torch.ones(2), "ub": torch.ones(2)}, Status.NONCONVEX),
         (lambda x: torch.cos(x).sum(), {"lb": -torch.ones(2)}, Status.NONCONVEX),
-        (lambda x: (x * math.nan).sum(), {"lb": torch.zeros(2)}, Status.INVALID_DATA),
+        (lambda x: (x * math.nan).sum(), {"lb": torch.zeros(2)}, Status.NUMERICAL_ERROR),
         (lambda x: x.sum(), {"ub": torch.zeros(2)}, Status.DUAL_INFEASIBLE),
         (
             lambda x: (x**2).sum(),
@@ -227,8 +227,21 @@ def test_a_domain_may_be_declared_or_found_or_given_by_a_point() -> None:
         ConvexLayer(shifted)(lb=5 * ones),
     ):
         torch.testing.assert_close(x.double(), 6 * ones, rtol=0, atol=1e-6)
-    with pytest.raises(SolveError, match=r"initial=.* or domain="):
-        ConvexLayer(shifted, n=3)()
+    torch.testing.assert_close(ConvexLayer(shifted, n=3)().double(), 6 * ones, rtol=0, atol=1e-6)
+    far = ConvexLayer(lambda x: f(x - 5e5), n=3)
+    with pytest.raises(SolveError, match=r"NUMERICAL_ERROR.*inf or NaN outside .*initial=.* or domain="):
+        far()
+    torch.testing.assert_close(far(initial=5e5 + 2 * ones).double(), (5e5 + 1) * ones, rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize("outside", [math.nan, math.inf, 0.0])
+def test_steps_turn_back_where_a_function_has_left_its_domain(outside: float) -> None:
+    def f(x: Any) -> Any:
+        inside = x > 3.0
+        return torch.where(inside, 1e-2 * x - torch.log(torch.where(inside, x - 3.0, 1.0)), outside).sum()
+
+    x = ConvexLayer(f, n=2)(initial=torch.tensor([3.5, 60.0], dtype=torch.float64))
+    torch.testing.assert_close(x.double(), torch.full((2,), 103.0, dtype=torch.float64), rtol=1e-6, atol=0)
 
 
 def test_what_the_function_raises_comes_out() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
     from altdiff._convex_layout import ConvexLayout
     from altdiff.torch._convex_objective import Bound
     from altdiff.torch._smooth import Smooth
+
+
+FAR = (
+    10.0,
+    -1.0,
+    -10.0,
+    1e2,
+    -1e2,
+    1e3,
+    -1e3,
+)  # points to begin at, if those near zero are outside the domain
 
 
 def flattened(layout: ConvexLayout, theta: Sequence[Tensor]) -> list[Tensor]:
@@ -81,8 +93,11 @@ def starting_points(
     upper = np.minimum(np.broadcast_to(np.inf if ub is None else ub, shape), high).reshape(count, n)
     start = np.zeros((count, n))
     waiting = np.ones(count, dtype=np.bool_)
-    trials = [] if initial is None else [np.reshape(initial, (count, n))]
-    for trial in [*trials, *(_inside(lower, upper, distance) for distance in (0.0, 1.0, 1e-2, 1e-4))]:
+    given = [] if initial is None else [np.reshape(initial, (count, n))]
+    near = (_inside(lower, upper, distance) for distance in (0.0, 1.0, 1e-2, 1e-4))
+    # A domain may begin anywhere: further away, on both sides.
+    far = (np.clip(np.full((count, n), number), lower, upper) for number in FAR)
+    for trial in chain(given, near, far):
         with np.errstate(invalid="ignore"):
             finite = np.isfinite(evaluate.values(torch.from_numpy(trial.copy())).numpy())
         start[waiting & finite] = trial[waiting & finite]

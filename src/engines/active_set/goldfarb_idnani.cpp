@@ -154,6 +154,7 @@ GoldfarbIdnani::Step GoldfarbIdnani::enter(const DualProgram& program, DualState
     const double violation = side * (v_[row] - limit);
     const bool moves = count() < most_ && left > dependent_ * length * length;
     const double full = moves ? violation / left : infinite;
+    if (std::isnan(full)) return Step::Ignored;  // numbers beyond the largest: nobody can say
     const auto [step, place] = blocking(program, state, side, length);
     if (!std::isfinite(full) && place < 0) {
       const bool meaningless = std::isnan(full);  // numbers near the ends of the range
