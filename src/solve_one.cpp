@@ -1,11 +1,9 @@
 #include "solve_one.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <concepts>
-#include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -22,6 +20,7 @@
 #include "problem/checks.hpp"
 #include "problem/residuals.hpp"
 #include "problem/sparse_program.hpp"
+#include "progress_log.hpp"
 #include "solve_carefully.hpp"
 #include "solve_near_by.hpp"
 
@@ -40,24 +39,6 @@ constexpr int most_rounds = 40;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
-
-Index stored(const DenseMatrix& X) { return X.size(); }
-Index stored(const SparseMatrix& X) { return X.nonZeros(); }
-
-template <class... Values>
-void log_line(const Settings& settings, const char* format, Values... values) {
-  if (!settings.log) return;
-  std::array<char, 240> line{};
-  (void)std::snprintf(line.data(), line.size(), format, values...);
-  settings.log(line.data());
-}
-
-template <Matrix M>
-void log_end(const Settings& settings, const Solution<M>& solution, double seconds) {
-  log_line(settings, "%s after %d iterations and %.3f s: objective %.10g, primal %.1e, dual %.1e, gap %.1e",
-           std::string(name(solution.status)).c_str(), solution.iterations, seconds, solution.objective,
-           solution.primal_residual, solution.dual_residual, solution.duality_gap);
-}
 
 /// The same set with the weights of its rows in the units of another scaling (S1).
 template <Matrix From, Matrix To>
@@ -343,9 +324,7 @@ class Solver {
   }
 
   [[nodiscard]] SolveWellPosed careful_solve() const {
-    return [this](const QuadraticProgram<SparseMatrix>& qp) {
-      return solve_carefully(qp, settings_).points;
-    };
+    return [this](const QuadraticProgram<SparseMatrix>& qp) { return solve_carefully(qp, settings_).points; };
   }
 
   [[nodiscard]] bool limited_by_user() const { return solution_.iterations >= settings_.max_iterations; }
