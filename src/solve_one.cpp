@@ -432,8 +432,9 @@ class Solver {
     using Sparse = SparseMatrix;
     const auto program =
         std::make_shared<const ScaledProgram<Sparse>>(sparse_program(user_), ScalingStart::RowsOnly);
-    const Finished<Sparse> first_found{program->from_user(solution_), solution_.linearisation,
-                                       with_units_of(set, *program_, *program)};
+    const Finished<Sparse> first_found{.point = program->from_user(solution_),
+                                       .linearisation = solution_.linearisation,
+                                       .set = with_units_of(set, *program_, *program)};
     const auto solve = [&](const QuadraticProgram<Sparse>& qp) {
       return solve_carefully(qp, settings_).points;
     };

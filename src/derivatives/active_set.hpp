@@ -18,7 +18,7 @@ struct ActiveSet {
   [[nodiscard]] Vector box_mask() const { return box.cwiseAbs(); }
   [[nodiscard]] bool soft() const { return give.box.size() > 0; }
   /// Whether a bound that does not give way holds x_j.
-  [[nodiscard]] bool holds(Index j) const { return box[j] != 0 && !(soft() && give.box[j] > 0); }
+  [[nodiscard]] bool holds(Index j) const { return box[j] != 0 && (!soft() || give.box[j] <= 0); }
 };
 
 /// Rows whose multiplier exceeds their slack (A1).

@@ -28,10 +28,10 @@ template <Matrix M>
 Finished<M> linearised(const std::shared_ptr<const ScaledProgram<M>>& program, Point point,
                        const ActiveSet& S, double gradient_tolerance, const KnownRows& known,
                        AugmentedSystem<M>& system) {
-  return {std::move(point),
-          std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S,
-                                                   derivative_limits(gradient_tolerance), known),
-          S};
+  return {.point = std::move(point),
+          .linearisation = std::make_shared<RoundsLinearisation<M>>(
+              program, std::move(system), S, derivative_limits(gradient_tolerance), known),
+          .set = S};
 }
 
 /// Whether (A2) on S has one solution, and no row of S could as well be without: then derivatives are no
@@ -64,7 +64,9 @@ Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMat
   const auto sparse = std::make_shared<const ScaledProgram<SparseMatrix>>(*program);
   SparseSystem sparse_system(sparse->qp.P, sparse->qp.A, sparse->qp.G);
   if (auto found = finish(sparse, point, gradient_tolerance, sparse_system))
-    return {std::move(found->point), std::move(found->linearisation), std::move(found->set)};
+    return {.point = std::move(found->point),
+            .linearisation = std::move(found->linearisation),
+            .set = std::move(found->set)};
   (void)factorise_on(program->qp, S, system);
   return linearised(program, std::move(point), S, gradient_tolerance, {}, system);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "derivatives/on_set.hpp"
 #include "linalg/norms.hpp"
@@ -29,9 +30,8 @@ constexpr int patience = 3;        // rounds in which the change falls by less t
 }  // namespace
 
 template <Matrix M>
-FlatDirections<M>::FlatDirections(const QuadraticProgram<M>& qp, const ActiveSet& S,
-                                  const AugmentedSystem<M>& system)
-    : qp_(qp), set_(S), system_(system) {
+FlatDirections<M>::FlatDirections(const QuadraticProgram<M>& qp, ActiveSet S, AugmentedSystem<M> system)
+    : qp_(qp), set_(std::move(S)), system_(std::move(system)) {
   double least = std::numeric_limits<double>::infinity();
   RoundWeights best = attempts[0];
   for (const RoundWeights& weights : attempts) {

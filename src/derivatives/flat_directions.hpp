@@ -12,7 +12,7 @@ template <Matrix M>
 class FlatDirections {
  public:
   /// `system` is one of the program's; its pattern is used, its factor is not.
-  FlatDirections(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system);
+  FlatDirections(const QuadraticProgram<M>& qp, ActiveSet S, AugmentedSystem<M> system);
 
   /// The orthogonal projection of each column on N: what rounds (A3) leave of it as a right-hand side (L2)
   [[nodiscard]] DenseMatrix part(const DenseMatrix& columns) const;

@@ -179,7 +179,7 @@ bool find_elsewhere(const QuadraticProgram<M>& qp, const Finished<M>& found, con
   std::vector<Index> held;
   std::vector<Index> others;
   for (Index i = 0; i < qp.m(); ++i)
-    (S.z[i] != 0 && !(S.soft() && S.give.z[i] > 0) ? held : others).push_back(i);
+    (S.z[i] != 0 && (!S.soft() || S.give.z[i] <= 0) ? held : others).push_back(i);
   std::vector<Index> curved;
   const Vector sizes = row_norms(qp.P);
   for (Index i = 0; i < qp.n(); ++i)
@@ -306,7 +306,8 @@ std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<
   auto linearisation = std::make_shared<AtLeastNorm<M>>(program, T, gradient_tolerance, point.x);
   if (!by_rows && !only_push(program->from_user(*linearisation->turn()), found.set, T)) return {};
   clean(qp, found.set, point);
-  return Finished<M>{std::move(point), std::move(linearisation), std::move(T)};
+  return Finished<M>{
+      .point = std::move(point), .linearisation = std::move(linearisation), .set = std::move(T)};
 }
 
 template std::optional<Finished<SparseMatrix>> least_norm(

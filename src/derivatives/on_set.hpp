@@ -11,7 +11,8 @@ template <Matrix M>
 
 /// What a round's factor has on its diagonal.
 struct RoundWeights {
-  double sigma, row;  ///< proximal term, and the penalty of a strict row
+  double sigma = 0;   ///< proximal term
+  double row = 0;     ///< penalty of a strict row
   bool hold = false;  ///< strict bounds hold their variables, instead of having a penalty
 };
 template <Matrix M>
