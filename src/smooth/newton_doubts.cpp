@@ -28,6 +28,7 @@ constexpr double no_more = 1e-20;       // of how steep it is elsewhere: no digi
 constexpr double of_x =
     4 * std::numeric_limits<double>::epsilon();  // its rounding, and that of products with it
 constexpr double near_an_end = 1e9;              // in roundings
+constexpr double much = 1e6;                     // roundings of the merit: a fall that cannot be one
 constexpr double hardly_bends = 1e6;
 constexpr double of_ingredients = 1e-12;  // a curvature that rounding may have caused, relative
 constexpr int few_halvings = 3;           // after more, a step was far too long
@@ -162,7 +163,8 @@ void Newton::add_diagonal(Index i) {
 /// slope that was found; whole steps bring it down again. (N13)
 void Newton::adapt_diagonal(Progress& now) {
   now.added = 0;
-  if (now.halvings >= few_halvings) {
+  const bool by_rounding = -now.slope <= much * (now.noise + now.nu * now.rounding);
+  if (now.halvings >= few_halvings && !by_rounding) {
     now.sigma = std::max(10 * now.sigma, -now.slope / (2 * now.length * now.distance * now.distance));
     if (!std::isfinite(now.sigma)) now.sigma = 0;
   } else if (now.halvings == 0) {
@@ -188,7 +190,7 @@ void Newton::lean(Index i, const Vector& ray, Status why) {
     if (hot(i))
       cool(i);
     else
-      end(i, why);
+      end(i, why == Status::NonConvex ? Status::NumericalError : why);  // f is convex
     return;
   }
   add_diagonal(i);
