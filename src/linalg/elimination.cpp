@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "linalg/at.hpp"
+#include "linalg/watch.hpp"
 
 namespace altdiff::detail {
 
 namespace {
+
+constexpr double work_of_column = 1000;  // of an analysis, as multiplications: roughly
 
 void invert(const std::vector<int>& permutation, std::vector<int>& inverse) {
   inverse.resize(permutation.size());
@@ -24,6 +27,7 @@ void walk(const PermutedTriangle& upper, std::vector<int>& parent, std::vector<i
     count->assign(n, 0);
     std::vector<int> mark(n, -1);
     for (std::size_t k = 0; k < n; ++k) {
+      check_interrupt(work_of_column);
       const int own = static_cast<int>(k);
       mark[k] = own;
       for (int e = upper.starts[k]; e < upper.starts[k + 1]; ++e)

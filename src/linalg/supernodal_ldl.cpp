@@ -14,9 +14,10 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr Index panel = 48;        // columns that are eliminated before the rest of a front is updated
-constexpr Index wide = 128;        // columns of the rest that one product updates
-constexpr double few_zeros = 0.2;  // share of zeros that merging two supernodes may store
+constexpr Index panel = 48;              // columns that are eliminated before the rest of a front is updated
+constexpr Index wide = 128;              // columns of the rest that one product updates
+constexpr double work_of_column = 1000;  // of an analysis, as multiplications: roughly
+constexpr double few_zeros = 0.2;        // share of zeros that merging two supernodes may store
 
 using Front = Eigen::Map<DenseMatrix, 0, Eigen::OuterStride<>>;
 using ConstFront = Eigen::Map<const DenseMatrix, 0, Eigen::OuterStride<>>;
@@ -110,6 +111,7 @@ void SupernodalPattern::find_rows() {
   std::vector<int> mark(lower.starts.size() - 1, -1);
   for (std::size_t s = 0; s < nodes.size(); ++s) {
     Supernode& node = nodes[s];
+    check_interrupt(work_of_column * node.columns);
     const int end = node.first + node.columns;
     const auto take = [&](int row) {
       if (row < end || std::cmp_equal(mark[at(row)], s)) return;
@@ -171,8 +173,8 @@ bool SupernodalLdl::eliminate(const Supernode& node, Index positive, const Elimi
 SupernodalLdl::SupernodalLdl(const Pattern& pattern) {
   values_.resize(pattern.lower.rows.size());
   D_.resize(pattern.lower.starts.size() - 1);
-  L_.resize(at(pattern.entries));
-  updates_.resize(at(pattern.waiting));
+  L_.resize(pattern.entries);
+  updates_.resize(pattern.waiting);
   front_.resize(pattern.largest, pattern.largest);
   scaled_.resize(pattern.largest, panel);
 }

@@ -52,9 +52,10 @@ class SupernodalLdl {
                                double* front);
 
   std::vector<double> values_;  // of the permuted triangle
-  std::vector<double> L_, D_;
+  std::vector<double> D_;
+  Vector L_;  // not std::vector, which would write zeros to gigabytes before there is anything to interrupt
   DenseMatrix front_, scaled_;
-  std::vector<double> updates_;  // a stack: what finished supernodes leave to their parents
+  Vector updates_;  // a stack: what finished supernodes leave to their parents
 };
 
 }  // namespace altdiff::detail
