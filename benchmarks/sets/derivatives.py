@@ -62,9 +62,7 @@ def check(qp: QuadraticProgram, time_limit: float) -> Derivatives:
         found["tolerances"] = max(
             _tolerance_error(qp, solution, x_bar, tolerance, time_limit) for tolerance in TOLERANCES
         )
-    return Derivatives(
-        solution.status.name, solution.degenerate, solution.unique, rounds=rounds(qp), **found
-    )
+    return Derivatives(solution.status.name, solution.degenerate, solution.unique, rounds=rounds(qp), **found)
 
 
 def rounds(qp: QuadraticProgram) -> int:

@@ -21,8 +21,8 @@ template <Matrix M>
 [[nodiscard]] Point jvp(const QuadraticProgram<M>& qp, const Solution<M>& solution,
                         const QuadraticProgram<M>& dot);
 
-/// How many alternating rounds (A3) a derivative takes, with the factor that the forward pass made; 0 where it
-/// is solved in constraint space, without rounds.
+/// How many alternating rounds (A3) a derivative takes, with the factor that the forward pass made; 0 where
+/// it is solved in constraint space, without rounds.
 template <Matrix M>
 [[nodiscard]] int derivative_rounds(const Solution<M>& solution);
 

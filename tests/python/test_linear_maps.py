@@ -37,7 +37,7 @@ def face(rng: np.random.Generator, rank: int) -> Data:
     }
 
 
-def full_pattern(matrix: np.ndarray) -> sp.csc_matrix:
+def full_pattern(matrix: Any) -> Any:
     rows, columns = np.indices(matrix.shape)
     return sp.csc_matrix((matrix.ravel(), (rows.ravel(), columns.ravel())), shape=matrix.shape)
 
@@ -55,9 +55,13 @@ def tangent(rng: np.random.Generator, data: Data, names: tuple[str, ...] = FIELD
     return changes
 
 
+def dense(part: Any) -> Any:
+    return sp.csc_matrix(part).toarray() if sp.issparse(part) else part
+
+
 def gradient(solution: altdiff.Solution, bars: Data) -> Data:
     parts = solution.vjp(bars["x"], bars["y"], bars["z"], bars["z_box"])._asdict()
-    return {name: part.toarray() if sp.issparse(part) else part for name, part in parts.items()}
+    return {name: dense(part) for name, part in parts.items()}
 
 
 def inner(a: Data, b: Data) -> float:
@@ -160,8 +164,7 @@ def test_the_least_solution_of_equalities_turns_with_their_matrix(kind: str) -> 
     moved = solution.jvp(A=full_pattern(dA) if kind == "sparse" else dA)
     np.testing.assert_allclose(moved.x, slope, atol=1e-8)
     bar = rng.standard_normal(5)
-    part = solution.vjp(bar).A
-    assert abs(np.vdot(part.toarray() if sp.issparse(part) else part, dA) - bar @ slope) < 1e-8
+    assert abs(np.vdot(dense(solution.vjp(bar).A), dA) - bar @ slope) < 1e-8
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -213,10 +216,10 @@ def test_dense_and_sparse_gradients_of_a_lifted_program_agree() -> None:
         "ub": np.full(3 * steps, 1.0),
     }
     bar = rng.standard_normal(3 * steps)
-    dense = altdiff.solve_qp(**data).vjp(bar)
-    sparse = altdiff.solve_qp(**{n: sp.csc_matrix(v) if n in "PA" else v for n, v in data.items()}).vjp(bar)
+    lifted: Data = {n: sp.csc_matrix(v) if n in "PA" else v for n, v in data.items()}
+    by_dense, by_sparse = altdiff.solve_qp(**data).vjp(bar), altdiff.solve_qp(**lifted).vjp(bar)
     for name in ("q", "b", "lb", "ub"):
-        expected = getattr(sparse, name)
+        expected = getattr(by_sparse, name)
         np.testing.assert_allclose(
-            getattr(dense, name), expected, rtol=0, atol=1e-9 * (1 + np.abs(expected).max())
+            getattr(by_dense, name), expected, rtol=0, atol=1e-9 * (1 + np.abs(expected).max())
         )
