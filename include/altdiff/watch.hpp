@@ -11,7 +11,7 @@ namespace altdiff {
 /// Lets a caller end long work early. Whatever this thread asks of the library while a Watch is alive (vjp,
 /// jvp, jacobian, Algorithm 1 and budgets included) calls `poll` now and then, a few milliseconds apart at
 /// most unless a single call of BLAS takes longer, and on this thread only. What poll throws stops every
-/// thread that works for the call, and comes out of it.
+/// thread that works for the call, and comes out of it; the Watch is spent then.
 ///
 /// `solve` makes a Watch of its own from Settings::poll and Settings::time_limit; only `solve` and Algorithm
 /// 1 know what to do when the time is over. Watches nest: an inner one never has more time than an outer one,

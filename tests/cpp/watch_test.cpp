@@ -100,8 +100,9 @@ TEST(Watch, EndsDerivativesAndServesTheNextCall) {
   {
     const Watch watch([] { throw Enough(); });
     EXPECT_THROW((void)jacobian(qp, solution, Field::h), Enough);
-    EXPECT_THROW((void)solve(qp), Enough);
+    EXPECT_THROW((void)solve(qp), detail::Interrupted);  // a Watch whose poll has thrown is spent
   }
+  EXPECT_THROW((void)solve(qp, {.poll = [] { throw Enough(); }}), Enough);
   EXPECT_EQ(jacobian(qp, solution, Field::h), all);
 }
 
