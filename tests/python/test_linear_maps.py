@@ -56,7 +56,7 @@ def tangent(rng: np.random.Generator, data: Data, names: tuple[str, ...] = FIELD
 
 
 def dense(part: Any) -> Any:
-    return sp.csc_matrix(part).toarray() if sp.issparse(part) else part
+    return part.toarray() if hasattr(part, "toarray") else part
 
 
 def gradient(solution: altdiff.Solution, bars: Data) -> Data:
