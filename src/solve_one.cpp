@@ -249,7 +249,7 @@ class Solver {
         sparse_program(user_), [this](const auto& qp) { return solve_once(qp); },
         [this](const Point& ray) { return proves_dual(ray); });
     if (!found) return false;
-    if (found->status == Status::PrimalInfeasible) return proves_primal(*found);
+    if (found->status == Status::PrimalInfeasible) return proves_primal(static_cast<const Point&>(*found));
     if (found->status == Status::Solved) return take_over(std::move(*found));
     (void)infeasibility_proved();
     return true;
@@ -268,7 +268,7 @@ class Solver {
   /// program.
   bool take_over(Solution<SparseMatrix> found) {
     const int iterations = solution_.iterations;
-    accept_user(found);
+    accept_user(static_cast<const Point&>(found));
     if (!residuals_.below(settings_.tolerance)) return false;
     solution_.status = Status::Solved;
     solution_.iterations = iterations;
@@ -418,12 +418,18 @@ class Solver {
     solution_.status = Status::Solved;
     solution_.linearisation = std::move(finished->linearisation);
     describe(finished->point);
-    if (solution_.unique) return true;
-    try {
-      choose_least_norm(finished->set);
-    } catch (const OutOfTime&) {  // what was found is a solution, too
-    }
+    if (!solution_.unique) choose_least_norm_in_time(finished->set);
     return true;
+  }
+
+  /// False if there was no time; what was found first is a solution, too.
+  bool choose_least_norm_in_time(const ActiveSet& set) {
+    try {
+      choose_least_norm(set);
+      return true;
+    } catch (const OutOfTime&) {
+      return false;
+    }
   }
 
   /// Where several x are as good, the least of them in the user's units (L1); else the one that was found.

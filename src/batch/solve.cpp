@@ -337,7 +337,10 @@ class BatchSolver {
 
   /// Where the active set does not serve: P is not definite enough, or the answer did not pass the check.
   void hand_on(Index i, const Instance& instance, bool at_limit) {
-    if (out_of_time()) return give_up(i);
+    if (out_of_time()) {
+      give_up(i);
+      return;
+    }
     try {
       solve_elsewhere(i, instance, at_limit);
     } catch (const OutOfTime&) {

@@ -25,10 +25,10 @@ void polish(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSy
 }
 
 template <Matrix M>
-Finished<M> linearised(const std::shared_ptr<const ScaledProgram<M>>& program, Point point,
+Finished<M> linearised(const std::shared_ptr<const ScaledProgram<M>>& program, const Point& point,
                        const ActiveSet& S, double gradient_tolerance, const KnownRows& known,
                        AugmentedSystem<M>& system) {
-  return {.point = std::move(point),
+  return {.point = point,
           .linearisation = std::make_shared<RoundsLinearisation<M>>(
               program, std::move(system), S, derivative_limits(gradient_tolerance), known),
           .set = S};
@@ -49,18 +49,18 @@ Finished<SparseMatrix> settled(const std::shared_ptr<const ScaledProgram<SparseM
   const Rows rows = rows_of(qp, point, S, derivative_limits(gradient_tolerance), system);
   if (rows == Rows::Dependent) settle_degenerate(qp, point, S, system);
   if (rows == Rows::NearlyDependent) polish(qp, S, system, point);
-  return linearised(program, std::move(point), S, gradient_tolerance,
-                    {.independent = rows != Rows::Dependent}, system);
+  return linearised(program, point, S, gradient_tolerance, {.independent = rows != Rows::Dependent}, system);
 }
 
 /// Dense programs have the conventions of sparse ones, by (K2): (K1) squares the condition of the rows, and
 /// cannot tell those that are nearly dependent from those that are.
-Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMatrix>>& program, Point point,
-                              const ActiveSet& S, double gradient_tolerance, DenseSystem& system) {
+Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMatrix>>& program,
+                              const Point& point, const ActiveSet& S, double gradient_tolerance,
+                              DenseSystem& system) {
   const RoundLimits limits = derivative_limits(gradient_tolerance);
   if (rows_of(program->qp, point, S, limits, system) == Rows::Independent &&
       unique_x(program->qp, S, system, limits))
-    return linearised(program, std::move(point), S, gradient_tolerance, {.independent = true}, system);
+    return linearised(program, point, S, gradient_tolerance, {.independent = true}, system);
   const auto sparse = std::make_shared<const ScaledProgram<SparseMatrix>>(*program);
   SparseSystem sparse_system(sparse->qp.P, sparse->qp.A, sparse->qp.G);
   if (auto found = finish(sparse, point, gradient_tolerance, sparse_system))
@@ -68,7 +68,7 @@ Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMat
             .linearisation = std::move(found->linearisation),
             .set = std::move(found->set)};
   (void)factorise_on(program->qp, S, system);
-  return linearised(program, std::move(point), S, gradient_tolerance, {}, system);
+  return linearised(program, point, S, gradient_tolerance, {}, system);
 }
 
 }  // namespace

@@ -147,7 +147,8 @@ PhaseOne find_primal_proof(const QuadraticProgram<SparseMatrix>& qp, const Solve
     origin += unit * solutions[0].x.head(qp.n());
     nearest = origin;
     const double size = norm(solutions[0].x.tail(qp.p() + static_cast<Index>(zoom.rows.size())));
-    if (!(size > smallest_violation / unit && size < out_of_proportion)) break;
+    const bool in_proportion = size > smallest_violation / unit && size < out_of_proportion;
+    if (!in_proportion) break;
     unit *= size;
   }
   return {.nearest = nearest};  // (C4)

@@ -45,7 +45,7 @@ bool gram_while(double alpha, const ConstBlock& A, double beta, Block C, int thr
   const Index head = C.cols();
   const Index rest = C.rows() - head;
   const double work = multiplications(C.rows(), head, A.cols());
-  if (worth_pieces(work)) return gram_in_pieces('N', alpha, A, beta, std::move(C), go_on);
+  if (worth_pieces(work)) return gram_in_pieces('N', alpha, A, beta, C, go_on);
   if (!go_on(work)) return false;
   if (A.cols() < small_kernels) {
     small_gram(alpha, A.data(), A.outerStride(), A.rows(), A.cols(), beta, C.data(), C.outerStride(), head,
@@ -103,20 +103,20 @@ void packed_backward(const double* packed, Index n, double* x) {
 }
 
 void gram(double alpha, const ConstBlock& A, double beta, Block C, int threads) {
-  (void)gram_while(alpha, A, beta, std::move(C), threads, [](double work) {
+  (void)gram_while(alpha, A, beta, C, threads, [](double work) {
     check_interrupt(work);
     return true;
   });
 }
 
 bool gram_in_time(double alpha, const ConstBlock& A, double beta, Block C, int threads) {
-  return gram_while(alpha, A, beta, std::move(C), threads, &may_go_on);
+  return gram_while(alpha, A, beta, C, threads, &may_go_on);
 }
 
 bool partial_cholesky(Block T, int threads) {
   const Index n = T.cols();
   const double work = multiplications(T.rows(), n, n);
-  if (worth_pieces(work)) return partial_cholesky_in_pieces(std::move(T), &may_go_on);
+  if (worth_pieces(work)) return partial_cholesky_in_pieces(T, &may_go_on);
   if (!may_go_on(work)) return false;
   if (n < small_kernels)
     return small_partial_cholesky(T.data(), T.outerStride(), T.rows(), n, n < worth_threads ? 1 : threads);

@@ -12,7 +12,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr std::size_t rows_between_looks = 256;  // at the clock: less than a millisecond
-constexpr double worth_a_look = 1 << 20;
+constexpr double worth_a_look = 0x1p20;
 
 /// The columns that row k of L meets: the paths in the tree from the entries of column k towards k.
 void append_row(int k, const PermutedTriangle& upper, const Elimination& order, std::vector<int>& mark,

@@ -7,8 +7,8 @@ namespace altdiff {
 
 namespace {
 
-constexpr double look_every = 1 << 20;  // multiplications: half a millisecond
-constexpr double no_limit = 1e9;        // seconds from which a limit is none
+constexpr double look_every = 0x1p20;  // multiplications: half a millisecond
+constexpr double no_limit = 1e9;       // seconds from which a limit is none
 
 struct Thread {
   const Watch* watch = nullptr;

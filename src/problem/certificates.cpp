@@ -82,8 +82,8 @@ Contradiction CertificateCheck<M>::contradiction(const QuadraticProgram<M>& qp, 
 
 template <Matrix M>
 Contradiction CertificateCheck<M>::Claim::kind(double least) const {
-  if (!(claim > relative_error * terms && residual <= relative_error * std::min(claim, size)))
-    return Contradiction::None;
+  const bool proves = claim > relative_error * terms && residual <= relative_error * std::min(claim, size);
+  if (!proves) return Contradiction::None;
   return claim > least * weight * limit ? Contradiction::BeyondTolerance : Contradiction::WithinTolerance;
 }  // (C1)
 

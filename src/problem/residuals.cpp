@@ -142,9 +142,9 @@ Residuals ResidualCheck<M>::operator()(const QuadraticProgram<M>& qp, const Poin
   Gx_.noalias() = qp.G * v.x;
   Aty_.noalias() = qp.A.transpose() * v.y;
   Gtz_.noalias() = qp.G.transpose() * v.z;
-  const VectorsView data{qp.q, qp.b, qp.h, qp.lb, qp.ub};
-  const PointView point{v.x, v.y, v.z, v.z_box};
-  const ProductsView products{Px_, Ax_, Gx_, Aty_, Gtz_};
+  const VectorsView data{.q = qp.q, .b = qp.b, .h = qp.h, .lb = qp.lb, .ub = qp.ub};
+  const PointView point{.x = v.x, .y = v.y, .z = v.z, .z_box = v.z_box};
+  const ProductsView products{.Px = Px_, .Ax = Ax_, .Gx = Gx_, .Aty = Aty_, .Gtz = Gtz_};
   if (largest_P_ * norm(v.x) > far_out * std::max(norm(Px_), norm(qp.q)))
     return relative_residuals(data, point, products, largest_P_, absolute_terms(qp.P, v.x));
   return relative_residuals(data, point, products, largest_P_);
