@@ -45,15 +45,13 @@ Vector absolute_terms(const SparseMatrix& X, const Vector& v) {
   return terms;
 }
 
-Vector absolute_transposed_terms(const DenseMatrix& X, const Vector& v) {
-  return X.cwiseAbs().transpose() * v.cwiseAbs();
+void add_absolute_transposed_terms(const DenseMatrix& X, const Vector& v, Vector& terms) {
+  for (Index j = 0; j < X.cols(); ++j) terms[j] += X.col(j).cwiseProduct(v).cwiseAbs().sum();
 }
 
-Vector absolute_transposed_terms(const SparseMatrix& X, const Vector& v) {
-  Vector terms = Vector::Zero(X.cols());
+void add_absolute_transposed_terms(const SparseMatrix& X, const Vector& v, Vector& terms) {
   for (Index j = 0; j < X.outerSize(); ++j)
     for (SparseMatrix::InnerIterator it(X, j); it; ++it) terms[j] += std::abs(it.value() * v[it.row()]);
-  return terms;
 }
 
 }  // namespace altdiff::detail

@@ -22,8 +22,8 @@ template <class Expression>
 /// sum_j |X_ij| |v_j| for each row: what rounding in X v is relative to.
 [[nodiscard]] Vector absolute_terms(const DenseMatrix& X, const Vector& v);
 [[nodiscard]] Vector absolute_terms(const SparseMatrix& X, const Vector& v);
-/// sum_i |X_ij| |v_i| for each column.
-[[nodiscard]] Vector absolute_transposed_terms(const DenseMatrix& X, const Vector& v);
-[[nodiscard]] Vector absolute_transposed_terms(const SparseMatrix& X, const Vector& v);
+/// terms += sum_i |X_ij| |v_i| for each column, without taking memory.
+void add_absolute_transposed_terms(const DenseMatrix& X, const Vector& v, Vector& terms);
+void add_absolute_transposed_terms(const SparseMatrix& X, const Vector& v, Vector& terms);
 
 }  // namespace altdiff::detail

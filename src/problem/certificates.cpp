@@ -58,8 +58,8 @@ bool CertificateCheck<M>::normalise(const QuadraticProgram<M>& qp, Point& v) con
   const auto drop = [&](double lambda, double limit) {
     return std::abs(lambda) < no_part * largest && std::abs(limit) < 1 / no_part ? 0.0 : lambda;
   };
-  v.y = v.y.binaryExpr(qp.b, drop).eval();
-  v.z = v.z.binaryExpr(qp.h, drop).eval();
+  for (Index i = 0; i < qp.p(); ++i) v.y[i] = drop(v.y[i], qp.b[i]);
+  for (Index i = 0; i < qp.m(); ++i) v.z[i] = drop(v.z[i], qp.h[i]);
   double factor = unit_factor(largest);
   const double pull = factor * std::max(norm(v.y.cwiseProduct(norms_A_)), norm(v.z.cwiseProduct(norms_G_)));
   if (pull < nearly_denormal) factor = std::ldexp(factor, away_from_denormal);
@@ -76,7 +76,9 @@ Contradiction CertificateCheck<M>::contradiction(const QuadraticProgram<M>& qp, 
   if (as_it_is.kind(least_claim_) == Contradiction::BeyondTolerance) return Contradiction::BeyondTolerance;
   // What rounding leaves of a sum is no part of it; a far bound would make much of it.
   if (!(as_it_is.residual <= relative_error * as_it_is.size)) return Contradiction::None;
-  negligible_ = rounding * (absolute_transposed_terms(qp.A, v.y) + absolute_transposed_terms(qp.G, v.z));
+  add_absolute_transposed_terms(qp.A, v.y, negligible_);
+  add_absolute_transposed_terms(qp.G, v.z, negligible_);
+  negligible_ *= rounding;
   return claim_of(qp, v).kind(least_claim_);
 }
 

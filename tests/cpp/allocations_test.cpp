@@ -9,6 +9,7 @@
 #include "engines/active_set/goldfarb_idnani.hpp"
 #include "engines/active_set/primal_dual.hpp"
 #include "engines/alternating.hpp"
+#include "linalg/threads.hpp"
 #include "problem/checks.hpp"
 #include "problem/residuals.hpp"
 #include "random_problems.hpp"
@@ -53,6 +54,7 @@ long allocations_of_rounds(const QuadraticProgram<M>& qp, int rounds) {
                    .y = Vector::Zero(qp.p()),
                    .z = Vector::Zero(qp.m()),
                    .z_box = Vector::Zero(qp.n())};
+  const detail::ScopedBlasThreads one_thread(0, 1);  // as small programs have it: several take memory
   detail::AlternatingEngine<M> engine(qp, settings, zero);
   return allocations_of([&] { (void)engine.advance(1e-300); });
 }
@@ -78,6 +80,7 @@ TEST(Allocations, TheJacobianRecursionKeepsOnlyItsLastRound) {
                                         {.tolerance = 1e-300, .max_iterations = rounds});
     });
   };
+  (void)of_rounds(1);  // takes what the process keeps
   EXPECT_EQ(of_rounds(10), of_rounds(60));
 }
 
