@@ -9,17 +9,15 @@ errors as JSON.
 from __future__ import annotations
 
 import importlib
-import json
 import sys
-import time
 from collections.abc import Callable
-from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks.convex.workloads import Workload, reference
+from benchmarks.turns import serve, timed
 
 LAYERS = ("altdiff", "moreau", "cvxpylayers")
 
@@ -74,23 +72,17 @@ class Contestant:
         self.layer = layer_named(name, workload)
         self.numbers = {k: torch.tensor(v, requires_grad=True) for k, v in workload.numbers().items()}
         self.bar = torch.linspace(0.5, 1.5, workload.n, dtype=torch.float64)
-        x, gradients = self._call()  # not timed: the first one
+        x, gradients = self.call()  # not timed: the first one
         self.errors = _errors(workload, x, dict(zip(self.numbers, gradients, strict=True)), self.bar)
 
-    def _call(self) -> tuple[Any, tuple[Any, ...]]:
+    def call(self) -> tuple[Any, tuple[Any, ...]]:
         x = self.layer(*self.numbers.values())
         bars = self.bar.expand(self.workload.batch, -1) if self.workload.batch else self.bar
         return x, torch.autograd.grad(x, list(self.numbers.values()), bars)
 
     def turn(self, seconds: float) -> dict[str, Any]:
         """Median time of forward and backward together, and the largest relative errors."""
-        times: list[float] = []
-        begin = time.perf_counter()
-        while not times or time.perf_counter() - begin < seconds:
-            start = time.perf_counter()
-            self._call()
-            times.append(time.perf_counter() - start)
-        return {"seconds": median(times), "calls": len(times), **self.errors}
+        return {**timed(self.call, seconds), **self.errors}
 
 
 def _errors(workload: Workload, x: Any, found: dict[str, Any], bar: Any) -> dict[str, float]:
@@ -123,10 +115,7 @@ def _errors(workload: Workload, x: Any, found: dict[str, Any], bar: Any) -> dict
 
 def main() -> None:
     """Says that it is ready, then takes a turn for every line."""
-    contestant = Contestant(sys.argv[1], Workload.named(sys.argv[2]))
-    print("ready", flush=True)
-    for line in sys.stdin:
-        print(json.dumps(contestant.turn(float(line))), flush=True)
+    serve(Contestant(sys.argv[1], Workload.named(sys.argv[2])).turn)
 
 
 if __name__ == "__main__":
