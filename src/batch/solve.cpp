@@ -4,6 +4,7 @@
 #include <span>
 
 #include "batch/grouping.hpp"
+#include "batch/kinks.hpp"
 #include "batch/linearisation.hpp"
 #include "batch/report.hpp"
 #include "engines/active_set/proximal.hpp"
@@ -26,8 +27,8 @@ using namespace detail;
 
 constexpr int many_refinements = 30;
 constexpr double doubtful_pivot = 1e-9;  // of P, relative to its diagonal: x may not be unique
-constexpr double doubtful_margin =
-    1e-7;  // in constraint space; the finish has other units, and the last word
+constexpr double doubtful_equality_pivot = 1e-13;  // of M_EE: its condition is that of the rows squared, times P's
+constexpr double doubtful_margin = 1e-7;  // (G1) in constraint space: below, the user's units are asked
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// A batch on its way: spaces, active sets, and what is left for another engine.
@@ -119,6 +120,7 @@ class BatchSolver {
   }
 
   /// An instance on its way.
+  using Column = DenseMatrix::ConstColXpr;
   struct Member {
     Index i;  // in the batch
     Instance instance;
@@ -193,12 +195,13 @@ class BatchSolver {
     quartet.solve(instances, result_->bounded, first_sets, workspace);
     for (const Member& member : members) {
       const auto lane = at(member.i % lanes);
-      const QuartetResult& result = workspace.result;
+      QuartetResult& result = workspace.result;
       if (!result.exact[lane] || result.changes[lane] > settings_.max_iterations ||
           !result.residuals[lane].below(settings_.tolerance))
         continue;
-      if (result.margin[lane] < doubtful_margin &&
-          by_convention(member, column(result.point, member.i % lanes), result.changes[lane]))
+      const auto point = column(result.point, member.i % lanes);
+      if (doubtful(member.instance, point, result.margin[lane]) &&
+          by_convention(member, point, result.changes[lane]))
         continue;
       accept(quartet, result, member.i);
     }
@@ -218,10 +221,9 @@ class BatchSolver {
                           states[j].changes <= settings_.max_iterations &&
                           engine.residuals[j].below(settings_.tolerance);
       const auto c = static_cast<Index>(j);
-      const bool redundant = members[j].instance.space->equalities() < program_.p;
-      const bool flat = members[j].instance.space->smallest_pivot() < doubtful_pivot;
-      if (solved && (redundant || flat || engine.margin[j] < doubtful_margin) &&
-          by_convention(members[j], column(engine.point, c), states[j].changes))
+      const auto point = column(engine.point, c);
+      if (solved && (doubtful_space(*instances[j].space) || doubtful(instances[j], point, engine.margin[j])) &&
+          by_convention(members[j], point, states[j].changes))
         continue;
       if (solved) {
         accept(engine, c, members[j], states[j]);
@@ -229,6 +231,21 @@ class BatchSolver {
         hand_on(members[j].i, instances[j], states[j].changes > settings_.max_iterations);
       }
     }
+  }
+
+  /// Whether x or the multipliers may not be unique.
+  [[nodiscard]] bool doubtful_space(const ConstraintSpace& space) const {
+    return space.equalities() < program_.p || space.smallest_pivot() < doubtful_pivot ||
+           space.equality_pivot() < doubtful_equality_pivot;
+  }
+
+  /// Where the user's units say that there is no kink, the margin is not one that is called degenerate.
+  [[nodiscard]] static bool doubtful(const Instance& instance, const BasicPoint<Column>& point,
+                                     double& margin) {
+    if (!(margin < doubtful_margin)) return false;
+    if (near_a_kink(instance, {.x = point.x, .y = point.y, .z = point.z, .z_box = point.z_box})) return true;
+    margin = std::max(margin, degenerate_margin);
+    return false;
   }
 
   [[nodiscard]] std::vector<std::int8_t> first_set(Index i) const {
@@ -264,7 +281,6 @@ class BatchSolver {
     solution_.unique[at(i)] = numbers.unique ? 1 : 0;
   }
 
-  using Column = DenseMatrix::ConstColXpr;
   static BasicPoint<Column> column(const PointBlock& point, Index j) {
     return {.x = point.x.col(j), .y = point.y.col(j), .z = point.z.col(j), .z_box = point.z_box.col(j)};
   }

@@ -34,19 +34,16 @@ Finished<M> linearised(const std::shared_ptr<const ScaledProgram<M>>& program, c
           .set = S};
 }
 
-/// Whether (A2) on S has one solution, and no row of S could as well be without: then derivatives are no
-/// matter of convention.
-Rows rows_of(const auto& qp, const Point& point, const ActiveSet& S, const RoundLimits& limits,
-             auto& system) {
-  return has_weak_rows(qp, point, S) ? Rows::Dependent : rows_with_any(qp, S, limits, system);
-}
-
 /// The linearisation on S, or, where derivatives are a matter of convention, on what stands for it; there the
 /// multipliers of `point` change with it.
 Finished<SparseMatrix> settled(const std::shared_ptr<const ScaledProgram<SparseMatrix>>& program, Point point,
                                ActiveSet S, double gradient_tolerance, SparseSystem& system) {
   const auto& qp = program->qp;
-  const Rows rows = rows_of(qp, point, S, derivative_limits(gradient_tolerance), system);
+  const RoundLimits limits = derivative_limits(gradient_tolerance);
+  const bool weak = has_weak_rows(qp, point, S);
+  if (const int rounds = weak ? 0 : rounds_if_regular(qp, S, system, limits); rounds > 0)
+    return linearised(program, point, S, gradient_tolerance, {.independent = true, .rounds = rounds}, system);
+  const Rows rows = weak ? Rows::Dependent : rows_with_any(qp, S, limits, system);
   if (rows == Rows::Dependent) settle_degenerate(qp, point, S, system);
   if (rows == Rows::NearlyDependent) polish(qp, S, system, point);
   return linearised(program, point, S, gradient_tolerance, {.independent = rows != Rows::Dependent}, system);
@@ -57,17 +54,22 @@ Finished<SparseMatrix> settled(const std::shared_ptr<const ScaledProgram<SparseM
 Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMatrix>>& program,
                               const Point& point, const ActiveSet& S, double gradient_tolerance,
                               DenseSystem& system) {
+  const auto& qp = program->qp;
   const RoundLimits limits = derivative_limits(gradient_tolerance);
-  if (rows_of(program->qp, point, S, limits, system) == Rows::Independent &&
-      unique_x(program->qp, S, system, limits))
-    return linearised(program, point, S, gradient_tolerance, {.independent = true}, system);
+  if (!has_weak_rows(qp, point, S)) {
+    const int rounds = rounds_if_regular(qp, S, system, limits);
+    if (rounds > 0 || (rows_with_any(qp, S, limits, system) == Rows::Independent &&
+                       unique_x(qp, S, system, limits)))
+      return linearised(program, point, S, gradient_tolerance, {.independent = true, .rounds = rounds},
+                        system);
+  }
   const auto sparse = std::make_shared<const ScaledProgram<SparseMatrix>>(*program);
   SparseSystem sparse_system(sparse->qp.P, sparse->qp.A, sparse->qp.G);
   if (auto found = finish(sparse, point, gradient_tolerance, sparse_system))
     return {.point = std::move(found->point),
             .linearisation = std::move(found->linearisation),
             .set = std::move(found->set)};
-  (void)factorise_on(program->qp, S, system);
+  (void)factorise_on(qp, S, system);
   return linearised(program, point, S, gradient_tolerance, {}, system);
 }
 

@@ -22,7 +22,8 @@ RoundsLinearisation<M>::RoundsLinearisation(std::shared_ptr<const ScaledProgram<
       system_(std::move(system)),
       set_(std::move(set)),
       limits_(limits),
-      flat_(!unique_x(program_->qp, set_, system_, limits_)),
+      known_rounds_(known.rounds),
+      flat_(known_rounds_ == 0 && !unique_x(program_->qp, set_, system_, limits_)),
       regular_(!flat_ && !known.several_x),
       independent_(known.independent || independent_rows(program_->qp, set_, system_, limits_)) {}
 
@@ -36,9 +37,10 @@ auto RoundsLinearisation<M>::prepared() const -> const Projections& {
   return projections_;
 }
 
-/// By a right-hand side that has a solution, in which every row and variable takes part.
 template <Matrix M>
 RoundCount RoundsLinearisation<M>::count_rounds() const {
+  if (known_rounds_ > 0) return {.rounds = known_rounds_, .on_rows = at_vertex() ? rounds_on_rows : 0};
+  // By a right-hand side that has a solution, in which every row and variable takes part.
   const auto& qp = program_->qp;
   RoundCount count;
   PointBlock t = zeros(qp, 1);
@@ -51,6 +53,12 @@ RoundCount RoundsLinearisation<M>::count_rounds() const {
   if (std::max({norm(left.y), norm(left.z), norm(left.z_box)}) > leak_tol * norm(t.x))
     count.on_rows = rounds_on_rows;
   return count;
+}
+
+/// Whether independent rows leave x no direction.
+template <Matrix M>
+bool RoundsLinearisation<M>::at_vertex() const {
+  return static_cast<double>(program_->qp.n() - program_->qp.p()) <= set_.z.sum() + set_.box_mask().sum();
 }
 
 template <Matrix M>

@@ -54,6 +54,7 @@ template <Matrix M>
 struct KnownRows {
   bool independent = false;  ///< the rows are
   bool several_x = false;    ///< x is not unique, whatever the rows of the set say
+  int rounds = 0;            ///< that solve (A2), which is regular; zero: it may not be
 };
 
 /// Solves by alternating rounds, with whatever penalties its factor has.
@@ -80,12 +81,14 @@ class RoundsLinearisation final : public Linearisation {
   /// Made when it is first asked for: many solutions are never differentiated.
   const Projections& prepared() const;
   [[nodiscard]] RoundCount count_rounds() const;
+  [[nodiscard]] bool at_vertex() const;
   static void remove_flat_part(const Projections& by, DenseMatrix& columns);
 
   std::shared_ptr<const ScaledProgram<M>> program_;
   AugmentedSystem<M> system_;
   ActiveSet set_;
   RoundLimits limits_;
+  int known_rounds_;  // zero: to be counted
   bool flat_, regular_, independent_;
   mutable Projections projections_{};
   mutable std::once_flag once_{};

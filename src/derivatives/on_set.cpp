@@ -197,6 +197,18 @@ bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S, const Augmented
   return alternating_rounds(qp, system, S, right_side, t, until_met).residual <= inconsistent;  // (A4)
 }
 
+template <Matrix M>
+int rounds_if_regular(const QuadraticProgram<M>& qp, const ActiveSet& S, const AugmentedSystem<M>& system,
+                      const RoundLimits& limits) {
+  if (S.soft()) return 0;
+  PointBlock right_side = generic_limits(qp, S);
+  right_side.x = generic_block(qp.n(), 1);
+  PointBlock t = zeros(qp, 1);
+  const RoundReport report = alternating_rounds(qp, system, S, right_side, t, limits);
+  const bool clearly = report.residual <= good_factor && report.rounds <= few_rounds;
+  return clearly ? std::max(1, report.enough) : 0;
+}
+
 DenseMatrix generic_block(Index rows, Index columns) {
   DenseMatrix v(rows, columns);
   std::uint64_t state = 0x9E3779B97F4A7C15;  // xorshift: quick, and the same numbers in every call
@@ -237,5 +249,9 @@ template bool unique_x(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, c
                        const RoundLimits&);
 template bool unique_x(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,
                        const RoundLimits&);
+template int rounds_if_regular(const QuadraticProgram<DenseMatrix>&, const ActiveSet&, const DenseSystem&,
+                               const RoundLimits&);
+template int rounds_if_regular(const QuadraticProgram<SparseMatrix>&, const ActiveSet&, const SparseSystem&,
+                               const RoundLimits&);
 
 }  // namespace altdiff::detail

@@ -62,6 +62,13 @@ template <Matrix M>
 [[nodiscard]] bool unique_x(const QuadraticProgram<M>& qp, const ActiveSet& S,
                             const AugmentedSystem<M>& system, const RoundLimits& limits);
 
+/// Where (A2) is clearly regular: how many rounds solve it to rounding, whatever the right-hand side. One
+/// look at a gradient and limits that are all generic says what (A4) and (A5) ask, and how many rounds
+/// derivatives need; zero: it has to be found out one by one.
+template <Matrix M>
+[[nodiscard]] int rounds_if_regular(const QuadraticProgram<M>& qp, const ActiveSet& S,
+                                    const AugmentedSystem<M>& system, const RoundLimits& limits);
+
 /// Numbers of order one without structure, the same everywhere.
 [[nodiscard]] DenseMatrix generic_block(Index rows, Index columns);
 

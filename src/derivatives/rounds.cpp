@@ -107,7 +107,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
     if (k == 0 || length < shortest) {
       shortest = length;
       best = t;
-      report = {.rounds = k, .enough = report.enough, .residual = error, .remainder = r};
+      report = {.rounds = k, .enough = report.enough, .residual = error};
     }
     if (length < 0.5 * reference) {
       reference = length;

@@ -16,9 +16,8 @@ struct RoundLimits {
 
 struct RoundReport {
   int rounds = 0;
-  int enough = 0;          ///< rounds after which more of them did not even halve the residual
-  double residual = 0;     ///< (R4) of the best round
-  PointBlock remainder{};  ///< what is left of the right-hand side after it
+  int enough = 0;       ///< rounds after which more of them did not even halve the residual
+  double residual = 0;  ///< (R4) of the best round
 };
 
 /// Solves the KKT system on an active set S,

@@ -10,7 +10,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double largest_whole = 2e9;  // multiplications that are left in one piece
-constexpr double piece = 1e9;          // multiplications: some 50 ms of one core
+constexpr double piece = 2e9;          // multiplications: some 90 ms of one core
 constexpr Index panel = 384;           // columns of a factor that are eliminated together
 
 /// The side of a tile of a product with so many columns in common.
@@ -30,7 +30,8 @@ char other(char op) { return op == 'N' ? 'T' : 'N'; }
 bool multiply_in_pieces(char op, double alpha, const ConstBlock& A, const ConstBlock& B, double beta, Block C,
                         GoOn go_on) {
   const Index inner = op == 'N' ? A.cols() : A.rows();
-  const Index height = side_of_tile(inner);
+  const double row = static_cast<double>(std::max<Index>(inner * C.cols(), 1));
+  const Index height = std::max<Index>(panel, static_cast<Index>(piece / row) / 8 * 8);
   for (Index first = 0; first < C.rows(); first += height) {
     const Index count = std::min(height, C.rows() - first);
     if (!go_on(multiplications(count, C.cols(), inner))) return false;

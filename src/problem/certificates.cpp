@@ -76,6 +76,7 @@ Contradiction CertificateCheck<M>::contradiction(const QuadraticProgram<M>& qp, 
   if (as_it_is.kind(least_claim_) == Contradiction::BeyondTolerance) return Contradiction::BeyondTolerance;
   // What rounding leaves of a sum is no part of it; a far bound would make much of it.
   if (!(as_it_is.residual <= relative_error * as_it_is.size)) return Contradiction::None;
+  if (!(as_it_is.claim + as_it_is.in_doubt > 0)) return Contradiction::None;
   add_absolute_transposed_terms(qp.A, v.y, negligible_);
   add_absolute_transposed_terms(qp.G, v.z, negligible_);
   negligible_ *= rounding;
@@ -107,13 +108,16 @@ auto CertificateCheck<M>::claim_of(const QuadraticProgram<M>& qp, Point& v) cons
     found.weight += std::abs(multiplier);
     found.limit = std::max(found.limit, std::abs(limit));
     found.size = std::max(found.size, std::abs(multiplier) * row);
+    found.pull += std::abs(multiplier) * row;
   };
   for (Index i = 0; i < qp.p(); ++i) count(v.y[i], qp.b[i], norms_A_[i]);
   for (Index i = 0; i < qp.m(); ++i) count(v.z[i], qp.h[i], norms_G_[i]);
+  const double largest_rounding = rounding * found.pull;
   for (Index j = 0; j < qp.n(); ++j) {
     const double bound = pressed_bound(qp, v.z_box, j);
     const bool is_rounding = std::abs(v.z_box[j]) <= negligible_[j];
     if (std::isfinite(bound) && !is_rounding) {
+      if (std::abs(v.z_box[j]) <= largest_rounding) found.in_doubt += std::abs(v.z_box[j] * bound);
       count(v.z_box[j], bound, 1);
     } else {
       if (!is_rounding) found.residual = std::max(found.residual, std::abs(v.z_box[j]));
@@ -166,18 +170,27 @@ bool CertificateCheck<M>::proves_dual_infeasible(const QuadraticProgram<M>& qp, 
   const Descent descent = descent_along(qp, d);
   if (!descent.at_all) return false;
   d *= std::ldexp(unit_factor(largest), away_from_denormal);
-  const double length = norm(d);
-  Pd_.noalias() = qp.P * d;
-  Ad_.noalias() = qp.A * d;
-  Gd_.noalias() = qp.G * d;
-  const bool nearly = (Pd_.array().abs() <= flat * length * norms_P_.array()).all() &&
-                      stays_within_bounds(qp, d, relative_error * length) &&
-                      level(qp, norms_P_, norms_A_, norms_G_, length);
-  const bool proved = nearly && (descent.clear || (stays_within_bounds(qp, d, 0) &&
-                                                   level(qp, absolute_terms(qp.P, d), absolute_terms(qp.A, d),
-                                                         absolute_terms(qp.G, d), 1)));
+  const bool proved = flat_along(qp, d, flat) && (descent.clear || exactly_level(qp, d));
   d *= std::ldexp(1.0, -away_from_denormal);
   return proved;  // (C2)
+}
+
+/// Most directions fail by P or the bounds: A and G are asked last.
+template <Matrix M>
+bool CertificateCheck<M>::flat_along(const QuadraticProgram<M>& qp, const Vector& d, double flat) {
+  const double length = norm(d);
+  Pd_.noalias() = qp.P * d;
+  if (!(Pd_.array().abs() <= flat * length * norms_P_.array()).all()) return false;
+  if (!stays_within_bounds(qp, d, relative_error * length)) return false;
+  Ad_.noalias() = qp.A * d;
+  Gd_.noalias() = qp.G * d;
+  return level(qp, norms_P_, norms_A_, norms_G_, length);
+}
+
+template <Matrix M>
+bool CertificateCheck<M>::exactly_level(const QuadraticProgram<M>& qp, const Vector& d) const {
+  return stays_within_bounds(qp, d, 0) &&
+         level(qp, absolute_terms(qp.P, d), absolute_terms(qp.A, d), absolute_terms(qp.G, d), 1);
 }
 
 /// P with a diagonal of ones; a zero of the diagonal is scaled by the largest number.

@@ -38,6 +38,8 @@ class CertificateCheck {
     double limit = 1;     ///< the largest that takes part, or one
     double size = 0;      ///< of the terms of A'y + G'z + z_box
     double residual = 0;  ///< of A'y + G'z + z_box = 0, where no bound can take it up
+    double pull = 0;      ///< sum of the multipliers times the sizes of their rows
+    double in_doubt = 0;  ///< at most what of the claim's terms may be rounding
 
     [[nodiscard]] Contradiction kind(double least) const;
   };
@@ -50,6 +52,8 @@ class CertificateCheck {
   [[nodiscard]] bool normalise(const QuadraticProgram<M>& qp, Point& v) const;
   [[nodiscard]] Claim claim_of(const QuadraticProgram<M>& qp, Point& v) const;
   [[nodiscard]] static Descent descent_along(const QuadraticProgram<M>& qp, const Vector& d);
+  [[nodiscard]] bool flat_along(const QuadraticProgram<M>& qp, const Vector& d, double flat);
+  [[nodiscard]] bool exactly_level(const QuadraticProgram<M>& qp, const Vector& d) const;
   [[nodiscard]] bool level(const QuadraticProgram<M>& qp, const Vector& sizes_P, const Vector& sizes_A,
                            const Vector& sizes_G, double length) const;
   [[nodiscard]] static bool stays_within_bounds(const QuadraticProgram<M>& qp, const Vector& d,

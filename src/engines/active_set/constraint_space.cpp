@@ -97,7 +97,7 @@ bool ConstraintSpace::eliminate_equalities(double smallest) {
     if (!partial_cholesky(E, 1)) return false;
     const double pivot = (E.diagonal().array().square() / diagonal.array()).minCoeff();
     if (!(pivot > smallest)) return false;
-    smallest_pivot_ = std::min(smallest_pivot_, pivot);
+    equality_pivot_ = pivot;
     if (!gram_in_time(-1, W(), 1, M, 1)) return false;  // (AS2)
   }
   symmetrise(M);

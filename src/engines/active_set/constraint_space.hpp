@@ -47,9 +47,9 @@ class ConstraintSpace {
   [[nodiscard]] bool usable() const { return usable_; }
   [[nodiscard]] bool symmetric() const { return symmetric_; }    ///< P as the user gave it
   [[nodiscard]] double largest_P() const { return largest_P_; }  ///< largest absolute value
-  [[nodiscard]] double smallest_pivot() const {
-    return smallest_pivot_;
-  }  ///< of P and M_EE, relative to their diagonals
+  /// Of P, and of M_EE, relative to their diagonals.
+  [[nodiscard]] double smallest_pivot() const { return smallest_pivot_; }
+  [[nodiscard]] double equality_pivot() const { return equality_pivot_; }
   [[nodiscard]] Index inequalities() const { return k_; }
   [[nodiscard]] Index equalities() const { return p_; }  ///< those that do not follow from others
 
@@ -100,6 +100,7 @@ class ConstraintSpace {
   std::vector<Index> kept_{};  // rows of A in E; empty: all
   double largest_P_ = 0;
   double smallest_pivot_ = 0;
+  double equality_pivot_ = 1;
   bool symmetric_ = true;
   bool usable_ = false;
 };

@@ -1,0 +1,49 @@
+#include "batch/kinks.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double doubtful = 1e-8;  // relative: ten times what (G1) calls degenerate, and (W2) is stricter
+
+double largest(const auto& v) { return v.size() > 0 ? v.cwiseAbs().maxCoeff() : 0.0; }
+
+/// What a slack and a multiplier of a row with entries of size one are compared with.
+struct Sizes {
+  double x, gradient;
+
+  [[nodiscard]] bool near(double row, double limit, double slack, double multiplier) const {
+    return slack <= doubtful * (row * x + std::abs(limit)) && row * multiplier <= doubtful * gradient;
+  }
+};
+
+Sizes sizes_of(const Instance& instance, const PointView& point, const Vector& rows) {
+  const double q = largest(instance.vectors().q);
+  const double P = instance.largest_P();
+  return {.x = std::max(largest(point.x), P > 0 ? q / P : 0.0),  // an x of zero has rounding of that size
+          .gradient = std::max({q, largest(point.z_box), largest(rows.cwiseProduct(point.z))})};
+}
+
+}  // namespace
+
+bool near_a_kink(const Instance& instance, const PointView& point) {
+  const VectorsView data = instance.vectors();
+  const auto G = instance.matrices.G_rows();
+  Vector rows(data.h.size());
+  for (Index i = 0; i < rows.size(); ++i) rows[i] = largest(G.col(i));
+  const Sizes sizes = sizes_of(instance, point, rows);
+  for (Index i = 0; i < rows.size(); ++i)
+    if (sizes.near(rows[i], data.h[i], data.h[i] - G.col(i).dot(point.x), point.z[i])) return true;
+  for (Index j = 0; j < data.lb.size(); ++j) {
+    if (data.lb[j] == data.ub[j]) continue;
+    if (sizes.near(1, data.ub[j], data.ub[j] - point.x[j], point.z_box[j]) ||
+        sizes.near(1, data.lb[j], point.x[j] - data.lb[j], -point.z_box[j]))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace altdiff::detail
