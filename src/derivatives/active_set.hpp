@@ -19,6 +19,7 @@ struct ActiveSet {
   [[nodiscard]] bool soft() const { return give.box.size() > 0; }
   /// Whether a bound that does not give way holds x_j.
   [[nodiscard]] bool holds(Index j) const { return box[j] != 0 && (!soft() || give.box[j] <= 0); }
+  [[nodiscard]] bool has_bounds() const { return (box.array() != 0).any(); }
 };
 
 /// Rows whose multiplier exceeds their slack (A1).

@@ -12,6 +12,8 @@ namespace {
 
 constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot get below: no solution
 constexpr int few_rounds = 5;          // more, and the residual says little about the error
+constexpr double at_rounding = 1e-9;     // a relative residual that large multipliers may leave
+constexpr int rounds_of_regular = 8;     // that bring it there, the first of which may enlarge it
 constexpr double good_factor = 1e-12;  // (R4) that no other penalties need improve
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
 constexpr RoundLimits quickly{.tolerance = 1e-15, .max_rounds = few_rounds, .patience = 2};
@@ -119,8 +121,9 @@ bool solve_within(const QuadraticProgram<M>& qp, const ActiveSet& S, const Point
     }
     return error;
   };
+  const bool held = S.has_bounds();
   for (const Attempt& attempt : RoundPenalty<M>::attempts)
-    if (error_of(attempt) <= good_enough) return true;
+    if ((held || !attempt.hold) && error_of(attempt) <= good_enough) return true;
   return closest && system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), *closest));
 }
 
@@ -172,15 +175,16 @@ template <Matrix M>
 Rows rows_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const RoundLimits& limits,
                    AugmentedSystem<M>& system) {
   const PointBlock right_side = generic_limits(qp, S);
-  const auto quick = [&](const RoundReport& report) {
-    return report.residual <= inconsistent && report.rounds <= few_rounds;
+  const RoundLimits at_once{.tolerance = inconsistent, .max_rounds = few_rounds, .patience = limits.patience};
+  const auto quick = [&] {
+    return rounds_from_zero(qp, S, system, right_side, at_once).residual <= inconsistent;
   };
+  if (quick()) return Rows::Independent;
   const RoundReport first = rounds_from_zero(qp, S, system, right_side, limits);
-  if (quick(first)) return Rows::Independent;
   for (const Attempt& attempt : RoundPenalty<M>::attempts)
     if (attempt.row > RoundPenalty<M>::attempts[0].row &&
         system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) &&
-        quick(rounds_from_zero(qp, S, system, right_side, limits)))
+        quick())
       return Rows::NearlyDependent;
   const bool solvable = first.residual <= inconsistent && factorise_on(qp, S, system);
   return solvable ? Rows::NearlyDependent : Rows::Dependent;
@@ -205,7 +209,7 @@ int rounds_if_regular(const QuadraticProgram<M>& qp, const ActiveSet& S, const A
   right_side.x = generic_block(qp.n(), 1);
   PointBlock t = zeros(qp, 1);
   const RoundReport report = alternating_rounds(qp, system, S, right_side, t, limits);
-  const bool clearly = report.residual <= good_factor && report.rounds <= few_rounds;
+  const bool clearly = report.residual <= at_rounding && report.enough <= rounds_of_regular;
   return clearly ? std::max(1, report.enough) : 0;
 }
 
