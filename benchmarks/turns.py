@@ -43,7 +43,9 @@ def serve(turn: Callable[[float], Turn]) -> None:
 class Racer:
     """A process that waits for its next turn."""
 
-    def __init__(self, command: Sequence[str], limit: float, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], limit: float, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._limit = limit
         self.turns: list[Turn] = []
         self._problem: str | None = None

@@ -1,6 +1,7 @@
 """What a change costs, workload by workload.
 
-    python -m benchmarks.change build/before          # a folder that holds the altdiff package of before
+    python -m benchmarks.change build/before                      # a folder with the altdiff package of before
+    python -m benchmarks.change build/before --only own-50 QAFIRO.mat         # a workload, and a file
 
 prints the median over turns of time now / time before, and the smallest and largest of them.
 """
@@ -20,9 +21,11 @@ LONGEST = 600.0  # seconds of a turn
 
 def main() -> None:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("before", type=Path, help="folder with the altdiff package to compare with")
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="workloads")
+    parser.add_argument("--only", nargs="+", default=NAMES, help=f"files, or of {', '.join(NAMES)}")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=0.5, help="of a turn")
     options = parser.parse_args()
@@ -45,7 +48,10 @@ def compare(name: str, before: Path, turns: int, seconds: float) -> None:
             return
     ratios = [b / a for a, b in zip(old["ratios"], new["ratios"], strict=True)]
     times = f"{1e3 * old['seconds']:10.3f} {1e3 * new['seconds']:10.3f}"
-    print(f"{name:24} {times} {median(ratios):11.3f}  {min(ratios):.3f} .. {max(ratios):.3f}", flush=True)
+    print(
+        f"{Path(name).stem:24} {times} {median(ratios):11.3f}  {min(ratios):.3f} .. {max(ratios):.3f}",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

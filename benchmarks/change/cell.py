@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import altdiff
@@ -59,8 +60,16 @@ def budget(name: str) -> Callable[[], object]:
     return lambda: torch.autograd.grad(BUDGETS[name](rows), rows, bar)
 
 
+def file(name: str) -> Callable[[], object]:
+    """solve_qp of a program in a file that `altdiff.read_qp` reads."""
+    fields = altdiff.read_qp(name).fields()
+    return lambda: altdiff.solve_qp(**fields)
+
+
 def call_of(name: str) -> Callable[[], object]:
-    """What one of NAMES times."""
+    """What one of NAMES times, or a file."""
+    if Path(name).exists():
+        return file(name)
     if name in DENSE:
         return dense(name)
     if name in CHAINS:

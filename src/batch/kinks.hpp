@@ -4,9 +4,9 @@
 
 namespace altdiff::detail {
 
-/// Whether a constraint might as well be on the other side, with slack and multiplier both next to zero in the
-/// user's units. Margins (G1) in constraint space are relative to a minimiser without constraints, which may
-/// be far away: by them alone many a program would seem to be on a kink.
+/// Whether a constraint might as well be on the other side, with slack and multiplier both next to zero in
+/// the user's units. Margins (G1) in constraint space are relative to a minimiser without constraints, which
+/// may be far away: by them alone many a program would seem to be on a kink.
 [[nodiscard]] bool near_a_kink(const Instance& instance, const PointView& point);
 
 }  // namespace altdiff::detail

@@ -27,7 +27,8 @@ using namespace detail;
 
 constexpr int many_refinements = 30;
 constexpr double doubtful_pivot = 1e-9;  // of P, relative to its diagonal: x may not be unique
-constexpr double doubtful_equality_pivot = 1e-13;  // of M_EE: its condition is that of the rows squared, times P's
+constexpr double doubtful_equality_pivot =
+    1e-13;                                // of M_EE: its condition is that of the rows squared, times P's
 constexpr double doubtful_margin = 1e-7;  // (G1) in constraint space: below, the user's units are asked
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
@@ -222,7 +223,8 @@ class BatchSolver {
                           engine.residuals[j].below(settings_.tolerance);
       const auto c = static_cast<Index>(j);
       const auto point = column(engine.point, c);
-      if (solved && (doubtful_space(*instances[j].space) || doubtful(instances[j], point, engine.margin[j])) &&
+      if (solved &&
+          (doubtful_space(*instances[j].space) || doubtful(instances[j], point, engine.margin[j])) &&
           by_convention(members[j], point, states[j].changes))
         continue;
       if (solved) {

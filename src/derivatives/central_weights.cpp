@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "derivatives/on_set.hpp"
 #include "linalg/norms.hpp"
@@ -14,6 +15,8 @@ constexpr int max_steps = 60;
 constexpr double to_the_boundary = 0.99;
 constexpr double last_step = 1e-7;   // relative; Newton squares it
 constexpr double solved = 1e-10;     // (R4) of a step
+constexpr double roughly = 1e-6;     // the same, of one that is not among the last
+constexpr double converging = 0.1;   // relative length of the step before them
 constexpr double as_strict = 1e9;    // a weight that is as good as infinite
 constexpr double as_nothing = 1e-6;  // where P is flat, sigma alone leaves weights up to about 1e-7
 
@@ -48,14 +51,14 @@ double relative_step(const Vector& v, const Vector& next) { return norm((next - 
 /// s o t = 1. With the pairs eliminated it is (A2) on rows that give way by s/t, for the limits -(s + 1/t).
 /// Returns the relative length of the step, or infinity if it was cut; negative: a factorisation failed.
 template <Matrix M>
-double newton_step(const QuadraticProgram<M>& qp, const ActiveSet& S, const ActiveSet& W, Pairs& v,
-                   AugmentedSystem<M>& system) {
+double newton_step(const QuadraticProgram<M>& qp, const ActiveSet& S, const ActiveSet& W, double accuracy,
+                   Pairs& v, AugmentedSystem<M>& system) {
   const ActiveSet set = joined(S, W, v, qp.p());
   PointBlock limits = zeros(qp, 1);
   limits.z = W.z.cwiseProduct(v.s_z + v.t_z.cwiseInverse());
   limits.z_box = W.box.cwiseProduct(v.s_box + v.t_box.cwiseInverse());
   PointBlock d = zeros(qp, 1);
-  if (!solve_on(qp, set, limits, solved, system, d)) return -1;  // (W4)
+  if (!solve_on(qp, set, limits, accuracy, system, d)) return -1;  // (W4)
   const auto of_W = [](const Vector& mask, const Vector& values) -> Vector {
     return (mask.array() != 0).select(values, Vector::Ones(values.size()));
   };
@@ -99,8 +102,9 @@ bool add_central_weights(const QuadraticProgram<M>& qp, ActiveSet W, ActiveSet& 
             .s_box = Vector::Ones(qp.n()),
             .t_box = Vector::Ones(qp.n())};
     int moved = 0;
+    double length = std::numeric_limits<double>::infinity();
     for (int step = 0; step < max_steps && moved == 0; ++step) {
-      const double length = newton_step(qp, S, W, v, system);
+      length = newton_step(qp, S, W, length < converging ? solved : roughly, v, system);
       if (length < 0) return false;
       moved = sort_out(v.weights_z(), W.z, S.z) + sort_out(v.weights_box(), W.box, S.box);
       if (length < last_step) break;

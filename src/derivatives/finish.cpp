@@ -58,8 +58,8 @@ Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMat
   const RoundLimits limits = derivative_limits(gradient_tolerance);
   if (!has_weak_rows(qp, point, S)) {
     const int rounds = rounds_if_regular(qp, S, system, limits);
-    if (rounds > 0 || (rows_with_any(qp, S, limits, system) == Rows::Independent &&
-                       unique_x(qp, S, system, limits)))
+    if (rounds > 0 ||
+        (rows_with_any(qp, S, limits, system) == Rows::Independent && unique_x(qp, S, system, limits)))
       return linearised(program, point, S, gradient_tolerance, {.independent = true, .rounds = rounds},
                         system);
   }

@@ -16,16 +16,17 @@ namespace {
 /// penalty: the ratio of the two is what limits the accuracy. But a direction in which P is not much larger
 /// than sigma counts as flat, hence smaller ones where the first does not settle, and a larger penalty for
 /// rows that are nearly dependent.
-constexpr std::array attempts{RoundWeights{.sigma = 1e-2, .row = 1e2, .hold = true},
-                              RoundWeights{.sigma = 1e-3, .row = 1e3, .hold = true},
+constexpr std::array attempts{RoundWeights{.sigma = 1e-3, .row = 1e3, .hold = true},
                               RoundWeights{.sigma = 1e-3, .row = 1e5, .hold = true},
+                              RoundWeights{.sigma = 1e-2, .row = 1e2, .hold = true},
                               RoundWeights{.sigma = 1e-5, .row = 1e3, .hold = true},
                               RoundWeights{.sigma = 1e-7, .row = 1e3, .hold = true}};
 constexpr int max_rounds = 40;
-constexpr RoundLimits to_rounding{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
-constexpr double wanted = 1e-12;   // change by a round, relative
-constexpr double hopeless = 1e-4;  // the same: a second pass squares it
-constexpr int patience = 3;        // rounds in which the change falls by less than a fifth
+constexpr RoundLimits to_rounding{.tolerance = 1e-14, .max_rounds = 12, .patience = 1};
+constexpr double wanted = 1e-12;       // change by a round, relative
+constexpr double good_enough = 1e-10;  // the same, not to try other weights
+constexpr double hopeless = 1e-4;      // the same: a second pass squares it
+constexpr int patience = 3;            // rounds in which the change falls by less than a fifth
 
 }  // namespace
 
@@ -36,7 +37,7 @@ FlatDirections<M>::FlatDirections(const QuadraticProgram<M>& qp, ActiveSet S, Au
   RoundWeights best = attempts[0];
   for (const RoundWeights& weights : attempts) {
     const double change = settle(weights);
-    if (change <= wanted) return;
+    if (change <= good_enough) return;
     if (change < least) {
       least = change;
       best = weights;
@@ -72,6 +73,12 @@ double FlatDirections<M>::settle(const RoundWeights& weights) {
 
 template <Matrix M>
 DenseMatrix FlatDirections<M>::part(const DenseMatrix& columns) const {
+  const DenseMatrix rough = rough_part(columns);
+  return rough + rough_part(columns - rough);
+}
+
+template <Matrix M>
+DenseMatrix FlatDirections<M>::rough_part(const DenseMatrix& columns) const {
   PointBlock gradient = zeros(qp_, columns.cols());
   gradient.x = columns;
   PointBlock t;

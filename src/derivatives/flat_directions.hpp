@@ -16,6 +16,9 @@ class FlatDirections {
 
   /// The orthogonal projection of each column on N: what rounds (A3) leave of it as a right-hand side (L2)
   [[nodiscard]] DenseMatrix part(const DenseMatrix& columns) const;
+  /// The same in half the time: rounding errors are relative to sigma, and what this pass leaves, another
+  /// takes.
+  [[nodiscard]] DenseMatrix rough_part(const DenseMatrix& columns) const;
 
   /// x, of a solution that is less exact than it could be, once more on P x = P x_0 and the rows of the set.
   void polish(Point& solution) const;

@@ -18,10 +18,14 @@ namespace {
 constexpr int max_growths = 100;         // of the list of rows that may hold x back
 constexpr std::size_t max_listed = 100;  // rows; with more, changing the set row by row takes too long
 constexpr int refinements = 2;
-constexpr double held_tol = 1e-9;        // of a multiplier of (L1), relative to the largest
-constexpr double wrong_sign_tol = 1e-6;  // the same, of the set that was found
-constexpr double violated_tol = 1e-12;   // relative to x and to the limit
-constexpr double dependent_tol = 2e-14;  // see GoldfarbIdnani
+constexpr int most_passes = 4;                 // on the way back to the least x
+constexpr double nothing_left = 1e-13;         // of x in flat directions, relative
+constexpr double costs_digits = 1e-2;          // to take out at once
+constexpr double held_tol = 1e-9;              // of a multiplier of (L1), relative to the largest
+constexpr double wrong_sign_tol = 1e-6;        // the same, of the set that was found
+constexpr double violated_tol = 1e-12;         // relative to x and to the limit
+constexpr double roughly_violated_tol = 1e-6;  // the same, before x has all its digits
+constexpr double dependent_tol = 2e-14;        // see GoldfarbIdnani
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 SparseMatrix stacked(const std::vector<SparseMatrix>& blocks) {
@@ -47,34 +51,54 @@ class HoldingRows {
   HoldingRows(const QuadraticProgram<M>& qp, const ActiveSet& S)
       : qp_(qp), S_(S), is_listed_(at(qp.m() + qp.n())) {}
 
-  /// The least x and the set T that it is on, from the least x on S. False if no such set was found.
+  /// The least x and the set T that it is on, from the least x on S. False if no such set was found. To all
+  /// digits only once the list is as long as a look at some of them makes it.
   [[nodiscard]] bool find(const FlatDirections<M>& flat, Point& solution, ActiveSet& T) {
     Vector& x = solution.x;
     const Vector first = x;
+    bool exact = true;
     for (int growth = 0; growth < max_growths; ++growth) {
-      if (!list_violated(x)) return true;
-      if (rows_.size() > max_listed) return false;
-      project(flat);
-      if (!search(first)) return false;
-      x = first;
-      T = S_;
-      for (Index s = 0; s < state_.count(); ++s) {
-        const Index i = state_.row(s);
-        x -= state_.lambda[at(s)] * moved_.col(i);
-        const Index row = rows_[at(i)];
-        const double side = state_.side[at(i)];
-        (row < qp_.m() ? T.z[row] : T.box[row - qp_.m()]) = side;
+      if (list_violated(x, exact ? violated_tol : roughly_violated_tol)) {
+        if (rows_.size() > max_listed) return false;
+        project(flat);
+        if (!search(first)) return false;
+        x = first;
+        for (Index s = 0; s < state_.count(); ++s) x -= state_.lambda[at(s)] * moved_.col(state_.row(s));
+        exact = false;
+      } else {
+        T = set_found();
+        if (exact) return true;
+        x = first;
+        push(flat, state_.lambda, x);
+        refine(flat, x);
+        flat.polish(solution);
+        refine(flat, x);
+        exact = true;
       }
-      refine(x);
-      flat.polish(solution);
-      refine(x);
     }
     return false;
   }
 
  private:
+  /// x - Pi C'lambda, to all digits.
+  void push(const FlatDirections<M>& flat, const std::vector<double>& lambda, Vector& x) const {
+    Vector pull = Vector::Zero(x.size());
+    for (Index s = 0; s < state_.count(); ++s) pull += lambda[at(s)] * rows_of_C_.col(state_.row(s));
+    x -= flat.part(pull);
+  }
+
+  [[nodiscard]] ActiveSet set_found() const {
+    ActiveSet T = S_;
+    for (Index s = 0; s < state_.count(); ++s) {
+      const Index i = state_.row(s);
+      const Index row = rows_[at(i)];
+      (row < qp_.m() ? T.z[row] : T.box[row - qp_.m()]) = state_.side[at(i)];
+    }
+    return T;
+  }
+
   /// What rounding has left of the distance between the rows that hold x and their limits.
-  void refine(Vector& x) const {
+  void refine(const FlatDirections<M>& flat, Vector& x) const {
     std::vector<double> r(state_.rows.size());
     for (int pass = 0; pass < refinements; ++pass) {
       for (Index s = 0; s < state_.count(); ++s) {
@@ -83,26 +107,26 @@ class HoldingRows {
         r[at(s)] = rows_of_C_.col(i).dot(x) - limit;
       }
       state_.solve(r.data());
-      for (Index s = 0; s < state_.count(); ++s) x -= r[at(s)] * moved_.col(state_.row(s));
+      push(flat, r, x);
     }
   }
 
   [[nodiscard]] double lower(Index row) const { return row < qp_.m() ? -infinite : qp_.lb[row - qp_.m()]; }
   [[nodiscard]] double upper(Index row) const { return row < qp_.m() ? qp_.h[row] : qp_.ub[row - qp_.m()]; }
-  [[nodiscard]] static double slack(double size, double limit) {
-    return violated_tol * (size + (std::isfinite(limit) ? std::abs(limit) : 0));
+  [[nodiscard]] static double slack(double size, double limit, double tolerance) {
+    return tolerance * (size + (std::isfinite(limit) ? std::abs(limit) : 0));
   }
 
   /// Adds rows to the list; false if there are none.
-  bool list_violated(const Vector& x) {
+  bool list_violated(const Vector& x, double tolerance) {
     Vector values(qp_.m() + qp_.n());
     values << qp_.G * x, x;
     const double size = std::max(norm(x), std::numeric_limits<double>::min());
     const std::size_t before = rows_.size();
     for (Index row = 0; row < values.size(); ++row) {
       const double member = row < qp_.m() ? S_.z[row] : S_.box[row - qp_.m()];
-      const bool beyond = values[row] > upper(row) + slack(size, upper(row)) ||
-                          values[row] < lower(row) - slack(size, lower(row));
+      const bool beyond = values[row] > upper(row) + slack(size, upper(row), tolerance) ||
+                          values[row] < lower(row) - slack(size, lower(row), tolerance);
       if (member != 0 || !beyond || is_listed_[at(row)]) continue;
       is_listed_[at(row)] = true;
       rows_.push_back(row);
@@ -127,8 +151,7 @@ class HoldingRows {
     rows_of_C_.conservativeResize(qp_.n(), count);
     moved_.conservativeResize(qp_.n(), count);
     rows_of_C_.rightCols(count - known) = rows;
-    const DenseMatrix part = flat.part(rows);
-    moved_.rightCols(count - known) = part + flat.part(rows - part);
+    moved_.rightCols(count - known) = flat.rough_part(rows);
   }
 
   [[nodiscard]] bool search(const Vector& x) {
@@ -144,8 +167,8 @@ class HoldingRows {
     for (Index i = 0; i < k; ++i) {
       low[i] = lower(rows_[at(i)]);
       high[i] = upper(rows_[at(i)]);
-      bottom[i] = low[i] - 0.1 * slack(norm(x), low[i]);
-      ceiling[i] = high[i] + 0.1 * slack(norm(x), high[i]);
+      bottom[i] = low[i] - 0.1 * slack(norm(x), low[i], violated_tol);
+      ceiling[i] = high[i] + 0.1 * slack(norm(x), high[i], violated_tol);
     }
     const DualProgram program{.k = k,
                               .M = gram.data(),
@@ -167,7 +190,7 @@ class HoldingRows {
   const ActiveSet& S_;
   std::vector<bool> is_listed_;
   std::vector<Index> rows_{};          // of G, then variables
-  DenseMatrix rows_of_C_{}, moved_{};  // one column each: C' and Pi C'
+  DenseMatrix rows_of_C_{}, moved_{};  // one column each: C', and Pi C' to some digits
   DualState state_{};
 };
 
@@ -209,6 +232,19 @@ bool find_elsewhere(const QuadraticProgram<M>& qp, const Finished<M>& found, con
     return true;
   }
   return false;
+}
+
+/// The least x on the set alone. An engine's point may be far out on the face: coming back costs digits.
+template <Matrix M>
+bool come_back(const FlatDirections<M>& flat, Point& point) {
+  for (int pass = 0; pass < most_passes; ++pass) {
+    const Vector part = flat.rough_part(point.x);
+    point.x -= part;
+    const double left = norm(part) / std::max(norm(point.x), std::numeric_limits<double>::min());
+    if (!(left > nothing_left)) break;
+    if (left > costs_digits) flat.polish(point);
+  }
+  return point.x.allFinite();
 }
 
 /// No negative multipliers, not even by rounding; rows that only hold x back have none.
@@ -294,13 +330,7 @@ std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<
   ActiveSet T = found.set;
   const FlatDirections<M> flat(qp, found.set, system);
   if (!flat.usable()) return {};
-  // An engine's point may be far out on the face: coming back costs digits, which the second pass restores.
-  for (int pass = 0; pass < 2; ++pass) {
-    point.x -= flat.part(point.x);
-    flat.polish(point);
-    point.x -= flat.part(point.x);
-  }
-  if (!point.x.allFinite()) return {};
+  if (!come_back(flat, point)) return {};
   const bool by_rows = HoldingRows<M>(qp, found.set).find(flat, point, T);
   if (!by_rows && !find_elsewhere(qp, found, solve, point.x, T)) return {};
   auto linearisation = std::make_shared<AtLeastNorm<M>>(program, T, gradient_tolerance, point.x);

@@ -63,8 +63,7 @@ bool RoundsLinearisation<M>::at_vertex() const {
 
 template <Matrix M>
 void RoundsLinearisation<M>::remove_flat_part(const Projections& by, DenseMatrix& columns) {
-  // Rounding errors are relative to sigma: what the first pass leaves, the second takes.
-  for (int pass = 0; by.flat && pass < 2; ++pass) columns -= by.flat->part(columns);
+  if (by.flat) columns -= by.flat->part(columns);
 }
 
 template <Matrix M>
@@ -83,9 +82,7 @@ PointBlock RoundsLinearisation<M>::solve(const PointBlock& right_side) const {
 template <Matrix M>
 DenseMatrix RoundsLinearisation<M>::flat_part(const DenseMatrix& columns) const {
   const auto& flat = prepared().flat;
-  if (!flat) return 0 * columns;
-  const DenseMatrix part = flat->part(columns);
-  return part + flat->part(columns - part);
+  return flat ? flat->part(columns) : DenseMatrix(0 * columns);
 }
 
 template <Matrix M>

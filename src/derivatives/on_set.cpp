@@ -12,13 +12,16 @@ namespace {
 
 constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot get below: no solution
 constexpr int few_rounds = 5;          // more, and the residual says little about the error
-constexpr double at_rounding = 1e-9;     // a relative residual that large multipliers may leave
-constexpr int rounds_of_regular = 8;     // that bring it there, the first of which may enlarge it
+constexpr double at_rounding = 1e-9;   // a relative residual that large multipliers may leave
+constexpr int rounds_of_regular = 8;   // that bring it there, the first of which may enlarge it
 constexpr double good_factor = 1e-12;  // (R4) that no other penalties need improve
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
 constexpr RoundLimits quickly{.tolerance = 1e-15, .max_rounds = few_rounds, .patience = 2};
 
-using Attempt = RoundWeights;
+struct Attempt : RoundWeights {
+  bool more = false;  // of what the attempt before it changed: only worth while if that one helped
+};
+constexpr double helped = 0.5;  // at most what is left of the residual
 
 /// Large penalties on the active rows make a round contract fast; how large is limited by what the
 /// factorisation survives, and the condensed matrix squares the condition. Tried in this order: sigma small
@@ -30,24 +33,24 @@ template <Matrix M>
 struct RoundPenalty;
 template <>
 struct RoundPenalty<DenseMatrix> {
-  static constexpr std::array attempts{Attempt{.sigma = 1e-7, .row = 1e6, .hold = true},
-                                       Attempt{.sigma = 1e-7, .row = 1e6},
-                                       Attempt{.sigma = 1e-10, .row = 1e6},
-                                       Attempt{.sigma = 1e-12, .row = 1e6},
-                                       Attempt{.sigma = 1e-6, .row = 1e6},
-                                       Attempt{.sigma = 1e-5, .row = 1e6},
-                                       Attempt{.sigma = 1e-7, .row = 1e8}};
+  static constexpr std::array attempts{Attempt{{.sigma = 1e-7, .row = 1e6, .hold = true}},
+                                       Attempt{{.sigma = 1e-7, .row = 1e6}},
+                                       Attempt{{.sigma = 1e-10, .row = 1e6}},
+                                       Attempt{{.sigma = 1e-12, .row = 1e6}, true},
+                                       Attempt{{.sigma = 1e-6, .row = 1e6}},
+                                       Attempt{{.sigma = 1e-5, .row = 1e6}, true},
+                                       Attempt{{.sigma = 1e-7, .row = 1e8}}};
 };
 template <>
 struct RoundPenalty<SparseMatrix> {
-  static constexpr std::array attempts{Attempt{.sigma = 1e-8, .row = 1e8, .hold = true},
-                                       Attempt{.sigma = 1e-8, .row = 1e8},
-                                       Attempt{.sigma = 1e-10, .row = 1e8},
-                                       Attempt{.sigma = 1e-12, .row = 1e8},
-                                       Attempt{.sigma = 1e-6, .row = 1e8},
-                                       Attempt{.sigma = 1e-5, .row = 1e8},
-                                       Attempt{.sigma = 1e-8, .row = 1e12},
-                                       Attempt{.sigma = 1e-8, .row = 1e16}};
+  static constexpr std::array attempts{Attempt{{.sigma = 1e-8, .row = 1e8, .hold = true}},
+                                       Attempt{{.sigma = 1e-8, .row = 1e8}},
+                                       Attempt{{.sigma = 1e-10, .row = 1e8}},
+                                       Attempt{{.sigma = 1e-12, .row = 1e8}, true},
+                                       Attempt{{.sigma = 1e-6, .row = 1e8}},
+                                       Attempt{{.sigma = 1e-5, .row = 1e8}, true},
+                                       Attempt{{.sigma = 1e-8, .row = 1e12}},
+                                       Attempt{{.sigma = 1e-8, .row = 1e16}, true}};
 };
 
 /// `largest`, or the weight of a row that gives way.
@@ -65,7 +68,7 @@ Vector penalties_of_bounds(const ActiveSet& S, double largest) {
   return R;
 }
 
-Penalties penalties_with(const ActiveSet& S, Index p, const Attempt& attempt) {
+Penalties penalties_with(const ActiveSet& S, Index p, const RoundWeights& attempt) {
   return {.sigma = attempt.sigma,
           .A = penalties_of(Vector::Ones(p), S.give.y, attempt.row),
           .G = penalties_of(S.z, S.give.z, attempt.row),
@@ -86,7 +89,7 @@ RoundReport rounds_from_zero(const QuadraticProgram<M>& qp, const ActiveSet& S,
 
 template <Matrix M>
 Penalties penalties_on(const ActiveSet& S, Index p, double sigma) {
-  return penalties_with(S, p, {.sigma = sigma, .row = RoundPenalty<M>::attempts[0].row});
+  return penalties_with(S, p, RoundWeights{.sigma = sigma, .row = RoundPenalty<M>::attempts[0].row});
 }
 
 template <Matrix M>
@@ -122,8 +125,14 @@ bool solve_within(const QuadraticProgram<M>& qp, const ActiveSet& S, const Point
     return error;
   };
   const bool held = S.has_bounds();
-  for (const Attempt& attempt : RoundPenalty<M>::attempts)
-    if ((held || !attempt.hold) && error_of(attempt) <= good_enough) return true;
+  bool better = true;
+  for (const Attempt& attempt : RoundPenalty<M>::attempts) {
+    if ((attempt.hold && !held) || (attempt.more && !better)) continue;
+    const double before = best;
+    const double error = error_of(attempt);
+    if (error <= good_enough) return true;
+    better = error < helped * before;
+  }
   return closest && system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), *closest));
 }
 
@@ -183,8 +192,7 @@ Rows rows_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const Roun
   const RoundReport first = rounds_from_zero(qp, S, system, right_side, limits);
   for (const Attempt& attempt : RoundPenalty<M>::attempts)
     if (attempt.row > RoundPenalty<M>::attempts[0].row &&
-        system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) &&
-        quick())
+        system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) && quick())
       return Rows::NearlyDependent;
   const bool solvable = first.residual <= inconsistent && factorise_on(qp, S, system);
   return solvable ? Rows::NearlyDependent : Rows::Dependent;
