@@ -16,7 +16,8 @@ struct Sizes {
   double x, gradient;
 
   [[nodiscard]] bool near(double row, double limit, double slack, double multiplier) const {
-    return slack <= doubtful * (row * x + std::abs(limit)) && row * multiplier <= doubtful * gradient;
+    return std::isfinite(limit) && slack <= doubtful * (row * x + std::abs(limit)) &&
+           row * multiplier <= doubtful * gradient;
   }
 };
 
@@ -37,12 +38,13 @@ bool near_a_kink(const Instance& instance, const PointView& point) {
   const Sizes sizes = sizes_of(instance, point, rows);
   for (Index i = 0; i < rows.size(); ++i)
     if (sizes.near(rows[i], data.h[i], data.h[i] - G.col(i).dot(point.x), point.z[i])) return true;
-  for (Index j = 0; j < data.lb.size(); ++j) {
-    if (data.lb[j] == data.ub[j]) continue;
-    if (sizes.near(1, data.ub[j], data.ub[j] - point.x[j], point.z_box[j]) ||
-        sizes.near(1, data.lb[j], point.x[j] - data.lb[j], -point.z_box[j]))
-      return true;
-  }
+  const auto fixed = [&](Index j) {
+    return data.lb.size() > 0 && data.ub.size() > 0 && data.lb[j] == data.ub[j];
+  };
+  for (Index j = 0; j < data.ub.size(); ++j)
+    if (!fixed(j) && sizes.near(1, data.ub[j], data.ub[j] - point.x[j], point.z_box[j])) return true;
+  for (Index j = 0; j < data.lb.size(); ++j)
+    if (!fixed(j) && sizes.near(1, data.lb[j], point.x[j] - data.lb[j], -point.z_box[j])) return true;
   return false;
 }
 

@@ -23,10 +23,9 @@ constexpr std::array attempts{RoundWeights{.sigma = 1e-3, .row = 1e3, .hold = tr
                               RoundWeights{.sigma = 1e-7, .row = 1e3, .hold = true}};
 constexpr int max_rounds = 40;
 constexpr RoundLimits to_rounding{.tolerance = 1e-14, .max_rounds = 12, .patience = 1};
-constexpr double wanted = 1e-12;       // change by a round, relative
-constexpr double good_enough = 1e-10;  // the same, not to try other weights
-constexpr double hopeless = 1e-4;      // the same: a second pass squares it
-constexpr int patience = 3;            // rounds in which the change falls by less than a fifth
+constexpr double wanted = 1e-12;   // change by a round, relative
+constexpr double hopeless = 1e-4;  // the same: a second pass squares it
+constexpr int patience = 3;        // rounds in which the change falls by less than a fifth
 
 }  // namespace
 
@@ -37,7 +36,7 @@ FlatDirections<M>::FlatDirections(const QuadraticProgram<M>& qp, ActiveSet S, Au
   RoundWeights best = attempts[0];
   for (const RoundWeights& weights : attempts) {
     const double change = settle(weights);
-    if (change <= good_enough) return;
+    if (change <= wanted) return;
     if (change < least) {
       least = change;
       best = weights;
