@@ -13,6 +13,7 @@ namespace {
 constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot get below: no solution
 constexpr int few_rounds = 5;          // more, and the residual says little about the error
 constexpr double at_rounding = 1e-9;   // a relative residual that large multipliers may leave
+constexpr double met_by_regular = 1e-13;  // a residual after which one round is enough
 constexpr int rounds_of_regular = 8;   // that bring it there, the first of which may enlarge it
 constexpr double good_factor = 1e-12;  // (R4) that no other penalties need improve
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
@@ -216,7 +217,9 @@ int rounds_if_regular(const QuadraticProgram<M>& qp, const ActiveSet& S, const A
   PointBlock right_side = generic_limits(qp, S);
   right_side.x = generic_block(qp.n(), 1);
   PointBlock t = zeros(qp, 1);
-  const RoundReport report = alternating_rounds(qp, system, S, right_side, t, limits);
+  RoundLimits to_rounding = limits;
+  to_rounding.tolerance = std::max(limits.tolerance, met_by_regular);
+  const RoundReport report = alternating_rounds(qp, system, S, right_side, t, to_rounding);
   const bool clearly = report.residual <= at_rounding && report.enough <= rounds_of_regular;
   return clearly ? std::max(1, report.enough) : 0;
 }
