@@ -23,7 +23,7 @@ struct Sizes {
 
 Sizes sizes_of(const Instance& instance, const PointView& point, const Vector& rows) {
   const double q = largest(instance.vectors().q);
-  const double P = instance.largest_P();
+  const double P = largest(instance.matrices.P_rows().diagonal());
   return {.x = std::max(largest(point.x), P > 0 ? q / P : 0.0),  // an x of zero has rounding of that size
           .gradient = std::max({q, largest(point.z_box), largest(rows.cwiseProduct(point.z))})};
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import altdiff
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from altdiff import Status
 from helpers.company import Answer, of_numpy, ways
 from helpers.problems import POINT, Array, Data, known_problem, natural_problem
@@ -205,3 +207,24 @@ def test_an_answer_does_not_depend_on_company(kind: Callable[[Rng], Data], seed:
         for difference in differences(data, alone, answer, "sparse" in way)
     ]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+def test_how_near_a_kink_is_does_not_depend_on_company_or_the_form_of_the_data(scale: float) -> None:
+    # The minimiser without the limit is beyond it, or short of it, by 10^-k.
+    beyond = 10.0 ** -np.arange(4.0, 14.0)
+    q = -scale * (1.0 + np.stack([beyond, -beyond], axis=1).reshape(-1, 1))
+    program = {"P": np.array([[scale]]), "G": np.ones((1, 1)), "h": np.ones(1)}
+    batch = altdiff.solve_qp(**program, q=q)
+    own = altdiff.solve_qp(
+        np.broadcast_to(program["P"], (len(q), 1, 1)).copy(), q, program["G"], program["h"]
+    )
+    for i, row in enumerate(q):
+        alone = altdiff.solve_qp(**program, q=row)
+        sparse = altdiff.solve_qp(**{**program, "P": sp.csc_array(program["P"]), "q": row})
+        flags = {
+            bool(one) for one in (alone.degenerate, sparse.degenerate, batch.degenerate[i], own.degenerate[i])
+        }
+        assert len(flags) == 1
+        np.testing.assert_allclose(batch.x[i], alone.x, rtol=1e-12)
+        np.testing.assert_allclose(own.x[i], alone.x, rtol=1e-12)
