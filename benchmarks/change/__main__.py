@@ -1,7 +1,7 @@
 """What a change costs, workload by workload.
 
-    python -m benchmarks.change build/before                      # a folder with the altdiff package of before
-    python -m benchmarks.change build/before --only own-50 QAFIRO.mat         # a workload, and a file
+    python -m benchmarks.change build/before       # a folder with the altdiff package of before
+    python -m benchmarks.change build/before --only own-50 QAFIRO.mat    # a workload, and a file
 
 prints the median over turns of time now / time before, and the smallest and largest of them.
 """

@@ -76,6 +76,7 @@ class Contestant:
         self.errors = _errors(workload, x, dict(zip(self.numbers, gradients, strict=True)), self.bar)
 
     def call(self) -> tuple[Any, tuple[Any, ...]]:
+        """x and the gradients."""
         x = self.layer(*self.numbers.values())
         bars = self.bar.expand(self.workload.batch, -1) if self.workload.batch else self.bar
         return x, torch.autograd.grad(x, list(self.numbers.values()), bars)

@@ -66,11 +66,14 @@ class SolveError(RuntimeError):
     `status` holds the status of every instance; `instances` the indices of those that failed.
     """
 
-    def __init__(self, status: NDArray[np.int64], kind: str = "quadratic") -> None:
+    def __init__(
+        self, status: NDArray[np.int64], kind: str = "quadratic", spectrum: tuple[float, float] | None = None
+    ) -> None:
         # These alone rebuild the error, so that it crosses process borders by pickle.
-        super().__init__(status, kind)
+        super().__init__(status, kind, spectrum)
         self.status = np.asarray(status)
         self.kind = kind
+        self.spectrum = spectrum  # the smallest and the largest eigenvalue of the first P that is not convex
 
     @property
     def instances(self) -> list[tuple[int, ...]]:
@@ -80,7 +83,7 @@ class SolveError(RuntimeError):
     def __str__(self) -> str:
         if self.status.ndim == 0:
             status = Status(int(self.status))
-            return f"the problem was not solved: {status.name}. What to try: {advice(status, self.kind)}"
+            return f"the problem was not solved: {status.name}. What to try: {self._advice(status)}"
         failed = self.instances
         lines = [f"{len(failed)} of {self.status.size} instances were not solved:"]
         lines += [f"  instance {_written(i)}: {Status(int(self.status[i])).name}" for i in failed[:_NAMED]]
@@ -88,8 +91,15 @@ class SolveError(RuntimeError):
             lines.append(f"  and {len(failed) - _NAMED} more")
         lines.append("What to try:")
         codes = sorted({int(self.status[i]) for i in failed})
-        lines += [f"  {Status(code).name}: {advice(Status(code), self.kind)}" for code in codes]
+        lines += [f"  {Status(code).name}: {self._advice(Status(code))}" for code in codes]
         return "\n".join(lines)
+
+    def _advice(self, status: Status) -> str:
+        found = advice(status, self.kind)
+        if status != Status.NONCONVEX or self.spectrum is None:
+            return found
+        smallest, largest = self.spectrum
+        return f"{found}; the smallest eigenvalue is {smallest:.2g}, the largest {largest:.2g}"
 
 
 def _written(index: tuple[int, ...]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from altdiff import _dense, _sparse
+from altdiff._arrays import is_sparse
 from altdiff._errors import SolveError
 from altdiff._fields import FIELDS, MATRICES, POINT
 from altdiff._status import Status
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from altdiff._solved import Batch
 
 POLICIES = ("raise", "nan", "zero")
+_LARGEST_SPECTRUM = 1000  # variables: beyond, eigenvalues take longer than the solve
 
 
 def check_policy(on_failure: str) -> None:
@@ -91,7 +93,7 @@ def settle(solved: Solved, on_failure: str) -> Solved:
         return solved
     status = solved.report["status"]
     if on_failure == "raise":
-        raise SolveError(status, solved.batch.kind)
+        raise SolveError(status, solved.batch.kind, _spectrum(solved, status))
     failed = status != Status.SOLVED
     values = {name: solved.part(name) for name in (*POINT, "objective")}
     for value in values.values():
@@ -99,6 +101,19 @@ def settle(solved: Solved, on_failure: str) -> Solved:
         value[failed] = np.nan if on_failure == "nan" else np.where(np.isfinite(last), last, 0.0)
     filler = np.nan if on_failure == "nan" else 0.0
     return Solved(solved.batch, values, only_solved=True, without_derivative=filler, call=solved.call)
+
+
+def _spectrum(solved: Solved, status: NDArray[np.int64]) -> tuple[float, float] | None:
+    """The ends of the spectrum of the first P that is called nonconvex, if it is not too large to ask."""
+    nonconvex = np.argwhere(status == Status.NONCONVEX)
+    if solved.batch.kind != "quadratic" or len(nonconvex) == 0:
+        return None
+    P = solved.batch.problem.instance(tuple(int(i) for i in nonconvex[0]))[0]
+    if P is None or P.shape[0] > _LARGEST_SPECTRUM:
+        return None
+    P = P.toarray() if is_sparse(P) else np.asarray(P)
+    eigenvalues = np.linalg.eigvalsh(0.5 * (P + P.T))
+    return float(eigenvalues[0]), float(eigenvalues[-1])
 
 
 def vjp(solved: Solved, bars: Mapping[str, Array | None], wanted: Iterable[str] = FIELDS) -> dict[str, Block]:

@@ -244,6 +244,7 @@ bool come_back(const FlatDirections<M>& flat, Point& point) {
     if (!(left > nothing_left)) break;
     if (left > costs_digits) flat.polish(point);
   }
+  flat.polish(point);
   return point.x.allFinite();
 }
 

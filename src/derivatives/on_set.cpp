@@ -10,12 +10,12 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double inconsistent = 1e-6;  // a relative residual that rounds cannot get below: no solution
-constexpr int few_rounds = 5;          // more, and the residual says little about the error
-constexpr double at_rounding = 1e-9;   // a relative residual that large multipliers may leave
+constexpr double inconsistent = 1e-6;     // a relative residual that rounds cannot get below: no solution
+constexpr int few_rounds = 5;             // more, and the residual says little about the error
+constexpr double at_rounding = 1e-9;      // a relative residual that large multipliers may leave
 constexpr double met_by_regular = 1e-13;  // a residual after which one round is enough
-constexpr int rounds_of_regular = 8;   // that bring it there, the first of which may enlarge it
-constexpr double good_factor = 1e-12;  // (R4) that no other penalties need improve
+constexpr int rounds_of_regular = 8;      // that bring it there, the first of which may enlarge it
+constexpr double good_factor = 1e-12;     // (R4) that no other penalties need improve
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
 constexpr RoundLimits quickly{.tolerance = 1e-15, .max_rounds = few_rounds, .patience = 2};
 
