@@ -214,7 +214,7 @@ def test_how_near_a_kink_is_does_not_depend_on_company_or_the_form_of_the_data(s
     # The minimiser without the limit is beyond it, or short of it, by 10^-k.
     beyond = 10.0 ** -np.arange(4.0, 14.0)
     q = -scale * (1.0 + np.stack([beyond, -beyond], axis=1).reshape(-1, 1))
-    program = {"P": np.array([[scale]]), "G": np.ones((1, 1)), "h": np.ones(1)}
+    program: Data = {"P": np.array([[scale]]), "G": np.ones((1, 1)), "h": np.ones(1)}
     batch = altdiff.solve_qp(**program, q=q)
     own = altdiff.solve_qp(
         np.broadcast_to(program["P"], (len(q), 1, 1)).copy(), q, program["G"], program["h"]

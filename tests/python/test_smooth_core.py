@@ -374,7 +374,9 @@ def test_the_papers_algorithm_serves_terms() -> None:
     paper = core.TermProblem(N, terms, G, h, A, b, lb, ub)
     solved = problem.solve()
     for place, field in (((0, "q"), (0, 1)), ((1, "map"), (1, 3)), ((1, "weight"), (1, 2))):
-        result = paper.alternating_differentiation(None, field, None, 1.0, 1e-11, "residual", 100000, False)
+        result = paper.alternating_differentiation(
+            None, field, None, 1.0, 1e-11, "residual", 100000, False, np.inf
+        )
         np.testing.assert_allclose(result.x, solved.x[0], atol=1e-9)
         for i in range(N):
             bar = np.zeros((BATCH, N))

@@ -73,3 +73,12 @@ def test_an_error_names_the_four() -> None:
     assert caught.value.instances == [(i,) for i in sorted(BAD)]
     assert "soften a constraint" in message
     assert "look at what computes them" in message
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_p_that_is_not_convex_is_named_with_its_eigenvalues(sparse: bool) -> None:
+    P: Any = torch.diag(torch.tensor([4.0, -1e-3], dtype=torch.float64))
+    fields = {"P": P.to_sparse() if sparse else P, "q": torch.zeros(2, dtype=torch.float64), "lb": 0.0}
+    with pytest.raises(altdiff.SolveError, match=r"smallest eigenvalue is -0\.001, the largest 4") as caught:
+        QPLayer()(**fields)
+    assert caught.value.spectrum == pytest.approx((-1e-3, 4.0))
