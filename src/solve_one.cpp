@@ -15,6 +15,7 @@
 #include "engines/alternating.hpp"
 #include "engines/infeasibility.hpp"
 #include "engines/interior_point.hpp"
+#include "linalg/norms.hpp"
 #include "linalg/watch.hpp"
 #include "problem/certificates.hpp"
 #include "problem/checks.hpp"
@@ -34,8 +35,8 @@ constexpr double doubtful_rho = 1e-4;  // proximal weight where P is not quite c
 constexpr double no_curvature = 1e-8;  // below minus this P curves downwards
 constexpr double early_tolerance = 1e-8;  // of a finish before the interior point is done
 constexpr double clearly_better = 0.1;
-constexpr double rounded_to_single = 1e-6;  // what P's curvature may lack, relative to its diagonal
-constexpr int most_rounds = 40;
+constexpr double far_away = 1e9;
+constexpr int most_rounds = 200;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr RoundLimits truncated{.tolerance = 0, .max_rounds = 20000, .patience = 300};
@@ -229,8 +230,7 @@ class Solver {
   bool solved_in_spite_of_curvature() {
     if (!tries_again_ || !curves_downwards(user_.P)) return false;
     auto convex = sparse_program(user_);
-    const Vector R = rounded_to_single * Vector(convex.P.diagonal()).cwiseAbs();
-    for (Index j = 0; j < R.size(); ++j) convex.P.coeffRef(j, j) += R[j];
+    const Vector R = make_convex(convex.P);
     Vector x = Vector::Zero(R.size());
     for (int round = 0; round < most_rounds; ++round) {
       convex.q = user_.q - R.cwiseProduct(x);
@@ -415,12 +415,16 @@ class Solver {
       system = AugmentedSystem<M>(program_->qp.P, program_->qp.A, program_->qp.G);  // it was given away
       return false;
     }
+    if (is_ray()) return true;
     solution_.status = Status::Solved;
     solution_.linearisation = std::move(finished->linearisation);
     describe(finished->point);
     if (!solution_.unique) choose_least_norm_in_time(finished->set);
     return true;
   }
+
+  /// A point so far out that its products drown q may be on its way to infinity: then it is a proof of that.
+  bool is_ray() { return norm(solution_.x) > far_away && proves_dual(static_cast<const Point&>(solution_)); }
 
   /// False if there was no time; what was found first is a solution, too.
   bool choose_least_norm_in_time(const ActiveSet& set) {
@@ -492,6 +496,7 @@ class Solver {
 
   bool proves_dual(Point proof) {
     if (!CertificateCheck<M>(user_, settings_.tolerance).proves_dual_infeasible(user_, proof.x)) return false;
+    if (!proof.x.allFinite()) return false;
     proof.y.setConstant(nan);
     proof.z.setConstant(nan);
     proof.z_box.setConstant(nan);

@@ -231,6 +231,19 @@ bool curves_downwards(const M& P) {
   return !definite(unit, 8 * rounding * static_cast<double>(P.rows()), system);
 }
 
+Vector make_convex(SparseMatrix& P) {
+  const SparseMatrix given = P;
+  const Vector diagonal = Vector(P.diagonal()).cwiseAbs();
+  Vector R;
+  for (const double share : {1e-2 * rounded_to_single, 1e-1 * rounded_to_single, rounded_to_single}) {
+    R = share * diagonal;
+    P = given;
+    for (Index j = 0; j < R.size(); ++j) P.coeffRef(j, j) += R[j];
+    if (!curves_downwards(P)) break;
+  }
+  return R;
+}
+
 template bool curves_downwards(const DenseMatrix&);
 template bool curves_downwards(const SparseMatrix&);
 template class CertificateCheck<DenseMatrix>;

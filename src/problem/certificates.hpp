@@ -79,6 +79,10 @@ template <Matrix M>
 template <Matrix M>
 [[nodiscard]] bool curves_downwards(const M& P);
 
+/// Adds the least multiple of P's diagonal, of a few up to what rounding to single precision takes away, that
+/// makes P convex; returns what was added.
+Vector make_convex(SparseMatrix& P);
+
 extern template bool curves_downwards(const DenseMatrix&);
 extern template bool curves_downwards(const SparseMatrix&);
 extern template class CertificateCheck<DenseMatrix>;
