@@ -21,10 +21,26 @@ struct Sizes {
   }
 };
 
+/// The largest finite one.
+double largest_limit(const VectorsView& data, const Vector& rows) {
+  double found = 0;
+  const auto count = [&](double limit) {
+    if (std::isfinite(limit)) found = std::max(found, std::abs(limit));
+  };
+  for (Index i = 0; i < data.h.size(); ++i) count(data.h[i] / rows[i]);
+  for (Index j = 0; j < data.lb.size(); ++j) count(data.lb[j]);
+  for (Index j = 0; j < data.ub.size(); ++j) count(data.ub[j]);
+  return found;
+}
+
 Sizes sizes_of(const Instance& instance, const PointView& point, const Vector& rows) {
-  const double q = largest(instance.vectors().q);
+  const VectorsView data = instance.vectors();
+  const double q = largest(data.q);
   const double P = largest(instance.matrices.P_rows().diagonal());
-  return {.x = std::max(largest(point.x), P > 0 ? q / P : 0.0),  // an x of zero has rounding of that size
+  // An x of zero has rounding of the size of what it was made of: limits, or a minimiser without them.
+  const double limits = largest_limit(data, rows);
+  const double around = P > 0 && (limits == 0 || q / P < limits) ? q / P : limits;
+  return {.x = std::max(largest(point.x), around),
           .gradient = std::max({q, largest(point.z_box), largest(rows.cwiseProduct(point.z))})};
 }
 
