@@ -29,6 +29,7 @@ constexpr int many_refinements = 30;
 constexpr double doubtful_pivot = 1e-9;  // of P, relative to its diagonal: x may not be unique
 constexpr double doubtful_equality_pivot =
     1e-13;                                // of M_EE: its condition is that of the rows squared, times P's
+constexpr double drowned_margin = 1e-10;  // the same: a minimiser without constraints drowns the digits of x
 constexpr double doubtful_margin = 1e-7;  // (G1) in constraint space: below, the user's units are asked
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
@@ -245,6 +246,7 @@ class BatchSolver {
   [[nodiscard]] static bool doubtful(const Instance& instance, const BasicPoint<Column>& point,
                                      double& margin) {
     if (!(margin < doubtful_margin)) return false;
+    if (margin < drowned_margin) return true;
     if (near_a_kink(instance, {.x = point.x, .y = point.y, .z = point.z, .z_box = point.z_box})) return true;
     margin = std::max(margin, degenerate_margin);
     return false;

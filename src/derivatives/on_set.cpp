@@ -185,15 +185,15 @@ template <Matrix M>
 Rows rows_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const RoundLimits& limits,
                    AugmentedSystem<M>& system) {
   const PointBlock right_side = generic_limits(qp, S);
-  const RoundLimits at_once{.tolerance = inconsistent, .max_rounds = few_rounds, .patience = limits.patience};
-  const auto quick = [&] {
-    return rounds_from_zero(qp, S, system, right_side, at_once).residual <= inconsistent;
+  const auto quick = [&](const RoundReport& report) {
+    return report.residual <= inconsistent && report.enough <= few_rounds;
   };
-  if (quick()) return Rows::Independent;
   const RoundReport first = rounds_from_zero(qp, S, system, right_side, limits);
+  if (quick(first)) return Rows::Independent;
   for (const Attempt& attempt : RoundPenalty<M>::attempts)
     if (attempt.row > RoundPenalty<M>::attempts[0].row &&
-        system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) && quick())
+        system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) &&
+        quick(rounds_from_zero(qp, S, system, right_side, limits)))
       return Rows::NearlyDependent;
   const bool solvable = first.residual <= inconsistent && factorise_on(qp, S, system);
   return solvable ? Rows::NearlyDependent : Rows::Dependent;

@@ -63,6 +63,8 @@ std::vector<Index> rows_with_a_say(const QuadraticProgram<M>& qp) {
   return rows;
 }
 
+constexpr double no_curvature = 1e-9;  // beside q: an x of order one does not notice it
+
 }  // namespace
 
 template <Matrix M>
@@ -82,7 +84,7 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user, ScalingStart st
   drop_zeros(qp.G);
   if (start != ScalingStart::Data) start_at_unit_rows();
   if (start != ScalingStart::RowsOnly) equilibrate();
-  scale_vectors();
+  scale_vectors(start == ScalingStart::Data ? no_curvature : 0.0);
 }
 
 template <Matrix M>
@@ -115,11 +117,12 @@ void ScaledProgram<M>::equilibrate() {
 }
 
 template <Matrix M>
-void ScaledProgram<M>::scale_vectors() {
+void ScaledProgram<M>::scale_vectors(double negligible) {
   qp.q.array() *= c * D.array();
   // P sets the scale where there is one: the finish adds sigma to it, and must not drown it.
+  const double slope = qp.q.cwiseAbs().maxCoeff();
   const double curvature = largest_number(qp.P);
-  const double size = curvature > 0 ? curvature : qp.q.cwiseAbs().maxCoeff();
+  const double size = curvature > 0 ? std::max(curvature, negligible * slope) : slope;
   const double factor = size > 0 ? 1 / size : 1.0;
   c *= factor;
   qp.P *= factor;

@@ -53,7 +53,7 @@ struct ScaledProgram {
  private:
   void start_at_unit_rows();
   void equilibrate();
-  void scale_vectors();
+  void scale_vectors(double negligible);
 };
 
 template <Matrix M>
