@@ -224,6 +224,7 @@ class BatchSolver {
                           engine.residuals[j].below(settings_.tolerance);
       const auto c = static_cast<Index>(j);
       const auto point = column(engine.point, c);
+      if (engine.margin[j] < doubtful_margin) engine.refined[j] = 1;  // x is small beside what it is made of
       if (solved &&
           (doubtful_space(*instances[j].space) || doubtful(instances[j], point, engine.margin[j])) &&
           by_convention(members[j], point, states[j].changes))

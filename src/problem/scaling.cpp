@@ -63,6 +63,7 @@ std::vector<Index> rows_with_a_say(const QuadraticProgram<M>& qp) {
   return rows;
 }
 
+constexpr double far_apart = 1e6;
 constexpr double no_curvature = 1e-9;  // beside q: an x of order one does not notice it
 
 }  // namespace
@@ -82,9 +83,24 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user, ScalingStart st
   drop_zeros(qp.P);
   drop_zeros(qp.A);
   drop_zeros(qp.G);
-  if (start != ScalingStart::Data) start_at_unit_rows();
+  if (start != ScalingStart::Data)
+    start_at_unit_rows();
+  else
+    temper_objective();
   if (start != ScalingStart::RowsOnly) equilibrate();
   scale_vectors(start == ScalingStart::Data ? no_curvature : 0.0);
+}
+
+/// Passes of (S2) do not bring together what is further apart than this.
+template <Matrix M>
+void ScaledProgram<M>::temper_objective() {
+  const double curvature = largest_number(qp.P);
+  const double rows = std::max(largest_number(qp.A), largest_number(qp.G));
+  if (curvature == 0 || rows == 0) return;
+  const double ratio = curvature / rows;
+  if (ratio > 1 / far_apart && ratio < far_apart) return;
+  c = 1 / ratio;
+  qp.P *= c;
 }
 
 template <Matrix M>

@@ -53,6 +53,7 @@ struct ScaledProgram {
  private:
   void start_at_unit_rows();
   void equilibrate();
+  void temper_objective();
   void scale_vectors(double negligible);
 };
 

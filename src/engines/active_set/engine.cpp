@@ -368,7 +368,7 @@ void ActiveSetEngine::mark_ill_conditioned(const Run& run, std::span<const DualS
     const DualState& state = states[at_index(j)];
     if (state.outcome != DualState::Outcome::Solved) continue;
     const std::size_t count = state.rows.size();
-    double smallest = space.smallest_pivot();
+    double smallest = std::min(space.smallest_pivot(), space.equality_pivot());
     for (std::size_t s = 0; s < count; ++s) {
       const double pivot = state.pivot(s);
       const double length = space.lengths()[state.rows[s]];
