@@ -64,7 +64,8 @@ std::vector<Index> rows_with_a_say(const QuadraticProgram<M>& qp) {
 }
 
 constexpr double far_apart = 1e6;
-constexpr double no_curvature = 1e-9;  // beside q: an x of order one does not notice it
+constexpr double largest_square = 1e150;  // numbers whose squares are beyond doubles are beyond scaling
+constexpr double no_curvature = 1e-9;     // beside q: an x of order one does not notice it
 
 }  // namespace
 
@@ -138,7 +139,8 @@ void ScaledProgram<M>::scale_vectors(double negligible) {
   // P sets the scale where there is one: the finish adds sigma to it, and must not drown it.
   const double slope = qp.q.cwiseAbs().maxCoeff();
   const double curvature = largest_number(qp.P);
-  const double size = curvature > 0 ? std::max(curvature, negligible * slope) : slope;
+  const double least = slope < largest_square ? negligible * slope : 0.0;
+  const double size = curvature > 0 ? std::max(curvature, least) : slope;
   const double factor = size > 0 ? 1 / size : 1.0;
   c *= factor;
   qp.P *= factor;

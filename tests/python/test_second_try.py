@@ -55,6 +55,6 @@ def test_a_row_of_zeros_with_a_negative_limit_proves_infeasibility(kind: Any, li
 
 
 def test_a_second_try_does_not_exceed_the_iterations_that_were_allowed() -> None:
-    solution = altdiff.solve_qp(**make(1818).arguments(), max_iterations=5)
+    solution = altdiff.solve_qp(**make(72).arguments(), max_iterations=5)
     assert solution.status is Status.MAX_ITERATIONS
     assert solution.iterations == 5

@@ -19,6 +19,7 @@ from tests.stress.tally import FALSE, SPLIT, WITHOUT, Finding, Tally
 from tests.stress.workers import run_all
 
 ACCEPTED = 5 / 2000  # without an answer
+FEW = 2  # the same, in a sample that is too small to speak of shares
 COLUMNS = ("count", "solved", WITHOUT, FALSE, SPLIT)
 
 
@@ -118,7 +119,7 @@ def main(given: argparse.Namespace) -> bool:
         shown[finding.structure, finding.sort] += 1
         if shown[finding.structure, finding.sort] <= 3:
             print(finding)
-    return tally.total(FALSE) == 0 and tally.total(WITHOUT) <= ACCEPTED * tally.total("count")
+    return tally.total(FALSE) == 0 and tally.total(WITHOUT) <= max(FEW, ACCEPTED * tally.total("count"))
 
 
 def show(structure: str, seed: int) -> bool:

@@ -12,7 +12,7 @@ from altdiff._arrays import is_sparse
 from altdiff._fields import FIELDS
 from altdiff._layout import make_layout
 from altdiff._native import core
-from altdiff._problem import Problem, make_problem
+from altdiff._problem import Index, Problem, make_problem
 from altdiff._stack import is_list_of_sparse
 from altdiff.torch._sparse import problem_arguments
 from altdiff.torch._tensors import as_double
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from altdiff._binding import Blocks
     from altdiff._layer import Solved
     from altdiff._layout import Layout, Shape
     from altdiff.torch._sparse import Patterns
@@ -52,9 +53,16 @@ class TensorProblem(Problem):
 
     def invalid(self) -> NDArray[np.bool_]:
         """As for arrays: too rare to be fast."""
+        return self._of_arrays().invalid()
+
+    def instance(self, index: Index) -> Blocks:
+        """The same."""
+        return self._of_arrays().instance(index)
+
+    def _of_arrays(self) -> Problem:
         tensors = zip(FIELDS, self.tensors, strict=True)
         arrays = {name: None if t is None else t.detach().numpy() for name, t in tensors}
-        return Problem(arrays, self.layout, sparse=False).invalid()
+        return Problem(arrays, self.layout, sparse=False)
 
 
 def problem_from(fields: tuple[Argument | None, ...], patterns: Patterns | None = None) -> Problem:
