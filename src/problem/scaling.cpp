@@ -96,9 +96,9 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user, ScalingStart st
 template <Matrix M>
 void ScaledProgram<M>::temper_objective() {
   const double curvature = largest_number(qp.P);
-  const double rows = std::max(largest_number(qp.A), largest_number(qp.G));
-  if (curvature == 0 || rows == 0) return;
-  const double ratio = curvature / rows;
+  const double slope = std::max(largest_number(qp.A), largest_number(qp.G));
+  if (curvature == 0 || slope == 0) return;
+  const double ratio = curvature / slope;
   if (ratio > 1 / far_apart && ratio < far_apart) return;
   c = 1 / ratio;
   qp.P *= c;

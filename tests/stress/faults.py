@@ -17,8 +17,9 @@ from experiments.text_table import text_table
 from tests.stress.loads import LOADS
 from tests.stress.together import fork_faults, thread_faults
 
-ANSWERED = 0.3  # seconds after an interrupt, and one factorisation: 0.2 as promised, and a busy machine
-OVERSHOOT = 0.15  # seconds past a limit, or one factorisation: 0.1 as promised, and a busy machine
+ANSWERED = 0.2  # seconds after an interrupt, and one factorisation
+OVERSHOOT = 0.1  # seconds past a limit, or one factorisation
+BUSY = 10.0  # times as much where others may use the machine, as in CI
 PATIENCE = 120.0  # what takes longer has no answer
 STARVED = (
     "dense batch", "dense batch, shared", "dense, one", "dense, singular P", "sparse, one", "sparse batch",
@@ -30,11 +31,12 @@ QUICK = ("dense batch, tiny", "sparse batch", "jacobian, sparse")
 def main(given: argparse.Namespace) -> bool:
     """Runs the part; False if something crashed, was late, or depends on threads or forks."""
     names = list(LOADS) if given.count > 1 else list(QUICK)
+    slack = 1.0 if given.count > 1 else BUSY
     good = [
         _alone("threads", thread_faults()),
         _alone("fork", fork_faults()),
-        interrupts(names),
-        limits([name for name in names if LOADS[name].limited]),
+        interrupts(names, slack),
+        limits([name for name in names if LOADS[name].limited], slack),
         memory([name for name in names if name in STARVED], given.count),
     ]
     return all(good)
@@ -79,7 +81,7 @@ def factorisation(n: int) -> float:
     return (time.perf_counter() - begin) * (n / len(matrix)) ** 3
 
 
-def interrupts(names: list[str]) -> bool:
+def interrupts(names: list[str], slack: float = 1.0) -> bool:
     """How long each path takes to answer Ctrl-C."""
     rows, good = [], True
     for name in names:
@@ -90,7 +92,7 @@ def interrupts(names: list[str]) -> bool:
         os.kill(process.pid, signal.SIGINT)
         report = _finish(process)
         waited = report.get("at", time.time()) - sent
-        allowed = ANSWERED + factorisation(LOADS[name].largest)
+        allowed = slack * (ANSWERED + factorisation(LOADS[name].largest))
         fine = report["words"] == "KeyboardInterrupt" and report["usable"] and waited <= allowed
         good &= fine
         rows.append([name, f"{waited:.2f}", f"{allowed:.2f}", report["words"], "" if fine else "LATE"])
@@ -98,7 +100,7 @@ def interrupts(names: list[str]) -> bool:
     return good
 
 
-def limits(names: list[str]) -> bool:
+def limits(names: list[str], slack: float = 1.0) -> bool:
     """How far past time_limit each path goes, and that it is never slower than without.
 
     The clock of a limit starts when the arrays are in the core: what a call takes that has no time at all,
@@ -112,8 +114,9 @@ def limits(names: list[str]) -> bool:
             limit = max(0.01, share * free["seconds"])
             held = _finish(_start(name, "--limit", str(limit)))
             over = held["seconds"] - limit - empty
-            allowed = max(OVERSHOOT, factorisation(LOADS[name].largest))
-            fine = held["usable"] and over <= allowed and held["seconds"] <= 1.25 * free["seconds"] + 0.1
+            allowed = slack * max(OVERSHOOT, factorisation(LOADS[name].largest))
+            slower = held["seconds"] > 1.25 * free["seconds"] + slack * 0.1
+            fine = held["usable"] and over <= allowed and not slower
             good &= fine
             cells = [f"{free['seconds']:.2f}", f"{limit:.2f}", f"{held['seconds']:.2f}", f"{over:.2f}"]
             rows.append([name, *cells, f"{allowed:.2f}", held["words"], "" if fine else "LATE"])
