@@ -28,8 +28,8 @@ double largest_limit(const VectorsView& data, const Vector& rows) {
     if (std::isfinite(limit)) found = std::max(found, std::abs(limit));
   };
   for (Index i = 0; i < data.h.size(); ++i) count(data.h[i] / rows[i]);
-  for (Index j = 0; j < data.lb.size(); ++j) count(data.lb[j]);
-  for (Index j = 0; j < data.ub.size(); ++j) count(data.ub[j]);
+  for (const double bound : data.lb) count(bound);
+  for (const double bound : data.ub) count(bound);
   return found;
 }
 
