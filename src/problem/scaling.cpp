@@ -96,9 +96,9 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user, ScalingStart st
 template <Matrix M>
 void ScaledProgram<M>::temper_objective() {
   const double curvature = largest_number(qp.P);
-  const double slope = std::max(largest_number(qp.A), largest_number(qp.G));
-  if (curvature == 0 || slope == 0) return;
-  const double ratio = curvature / slope;
+  const double largest_row = std::max(largest_number(qp.A), largest_number(qp.G));
+  if (curvature == 0 || largest_row == 0) return;
+  const double ratio = curvature / largest_row;
   if (ratio > 1 / far_apart && ratio < far_apart) return;
   c = 1 / ratio;
   qp.P *= c;
