@@ -7,6 +7,7 @@ namespace altdiff::detail {
 
 namespace {
 
+constexpr double small_beside_rows = 1e4;  // one over a P whose inverse makes rounding large
 constexpr double doubtful = 1e-8;  // relative: ten times what (G1) calls degenerate, and (W2) is stricter
 
 double largest(const auto& v) { return v.size() > 0 ? v.cwiseAbs().maxCoeff() : 0.0; }
@@ -62,6 +63,13 @@ bool near_a_kink(const Instance& instance, const PointView& point) {
   for (Index j = 0; j < data.lb.size(); ++j)
     if (!fixed(j) && sizes.near(1, data.lb[j], point.x[j] - data.lb[j], -point.z_box[j])) return true;
   return false;
+}
+
+bool leaks_at_vertex(const Instance& instance, Index active) {
+  const MatricesView& data = instance.matrices;
+  if (active < data.n) return false;
+  const double rows = std::max({1.0, largest(data.G_rows()), largest(data.A_rows())});
+  return rows > small_beside_rows * data.P_rows().diagonal().minCoeff();
 }
 
 }  // namespace altdiff::detail

@@ -202,7 +202,8 @@ class BatchSolver {
           !result.residuals[lane].below(settings_.tolerance))
         continue;
       const auto point = column(result.point, member.i % lanes);
-      if (doubtful(member.instance, point, result.margin[lane]) &&
+      if ((doubtful(member.instance, point, result.margin[lane]) ||
+           leaks_at_vertex(member.instance, program_.p + quartet.active(member.i % lanes))) &&
           by_convention(member, point, result.changes[lane]))
         continue;
       accept(quartet, result, member.i);
@@ -226,7 +227,8 @@ class BatchSolver {
       const auto point = column(engine.point, c);
       if (engine.margin[j] < doubtful_margin) engine.refined[j] = 1;  // x is small beside what it is made of
       if (solved &&
-          (doubtful_space(*instances[j].space) || doubtful(instances[j], point, engine.margin[j])) &&
+          (doubtful_space(*instances[j].space) || doubtful(instances[j], point, engine.margin[j]) ||
+           leaks_at_vertex(instances[j], instances[j].space->equalities() + states[j].count())) &&
           by_convention(members[j], point, states[j].changes))
         continue;
       if (solved) {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "derivatives/degenerate.hpp"
+#include "derivatives/null_space.hpp"
 #include "derivatives/on_set.hpp"
 
 namespace altdiff::detail {
@@ -13,6 +14,7 @@ constexpr int max_set_changes = 12;
 constexpr int max_idle = 2;               // changes of the set without fewer wrong signs
 constexpr double good_enough = 1e-12;     // relative residual that no other sigma need improve
 constexpr double derivative_tol = 1e-14;  // (R4): a round more than most need costs little
+constexpr Index tiny = 24;                // variables: orthogonal factors take no more time than rounds
 constexpr RoundLimits to_machine_precision{.tolerance = 1e-15, .max_rounds = 3, .patience = 1};
 
 /// The factor may have become a better one than that which found the point.
@@ -34,6 +36,21 @@ Finished<M> linearised(const std::shared_ptr<const ScaledProgram<M>>& program, c
           .set = S};
 }
 
+/// The same where orthogonal factors can tell what depends on what.
+Finished<SparseMatrix> settled_by_factors(const std::shared_ptr<const ScaledProgram<SparseMatrix>>& program,
+                                          Point point, ActiveSet S, bool weak, SparseSystem& system) {
+  const auto& qp = program->qp;
+  if (!weak) {
+    const NullSpace factors(qp, S);
+    factors.polish(qp, point);
+    weak = !factors.independent();
+  }
+  if (weak) settle_degenerate(qp, point, S, system);
+  return {.point = std::move(point),
+          .linearisation = std::make_shared<NullSpaceLinearisation>(program, S),
+          .set = std::move(S)};
+}
+
 /// The linearisation on S, or, where derivatives are a matter of convention, on what stands for it; there the
 /// multipliers of `point` change with it.
 Finished<SparseMatrix> settled(const std::shared_ptr<const ScaledProgram<SparseMatrix>>& program, Point point,
@@ -41,8 +58,10 @@ Finished<SparseMatrix> settled(const std::shared_ptr<const ScaledProgram<SparseM
   const auto& qp = program->qp;
   const RoundLimits limits = derivative_limits(gradient_tolerance);
   const bool weak = has_weak_rows(qp, point, S);
+  if (qp.n() <= tiny) return settled_by_factors(program, std::move(point), std::move(S), weak, system);
   if (const int rounds = weak ? 0 : rounds_if_regular(qp, S, system, limits); rounds > 0)
     return linearised(program, point, S, gradient_tolerance, {.independent = true, .rounds = rounds}, system);
+  if (NullSpace::serves(qp)) return settled_by_factors(program, std::move(point), std::move(S), weak, system);
   const Rows rows = weak ? Rows::Dependent : rows_with_any(qp, S, limits, system);
   if (rows == Rows::Dependent) settle_degenerate(qp, point, S, system);
   if (rows == Rows::NearlyDependent) polish(qp, S, system, point);
@@ -56,10 +75,11 @@ Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMat
                               DenseSystem& system) {
   const auto& qp = program->qp;
   const RoundLimits limits = derivative_limits(gradient_tolerance);
-  if (!has_weak_rows(qp, point, S)) {
+  if (qp.n() > tiny && !has_weak_rows(qp, point, S)) {
     const int rounds = rounds_if_regular(qp, S, system, limits);
-    if (rounds > 0 ||
-        (rows_with_any(qp, S, limits, system) == Rows::Independent && unique_x(qp, S, system, limits)))
+    const bool large = qp.n() > NullSpace::largest;
+    if (rounds > 0 || (large && rows_with_any(qp, S, limits, system) == Rows::Independent &&
+                       unique_x(qp, S, system, limits)))
       return linearised(program, point, S, gradient_tolerance, {.independent = true, .rounds = rounds},
                         system);
   }

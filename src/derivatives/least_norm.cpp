@@ -5,6 +5,7 @@
 #include <limits>
 #include <mutex>
 
+#include "derivatives/null_space.hpp"
 #include "derivatives/on_set.hpp"
 #include "engines/active_set/goldfarb_idnani.hpp"
 #include "linalg/at.hpp"
@@ -284,28 +285,34 @@ class AtLeastNorm final : public Linearisation {
   }
 
  private:
-  const RoundsLinearisation<M>& made() const {
+  const Linearisation& made() const {
     std::call_once(once_, [this] {
       const auto& qp = program_->qp;
-      AugmentedSystem<M> system(qp.P, qp.A, qp.G);
-      (void)factorise_on(qp, T_, system);
-      rounds_ = std::make_unique<RoundsLinearisation<M>>(program_, std::move(system), T_,
-                                                         derivative_limits(gradient_tolerance_),
-                                                         KnownRows{.several_x = true});
-      const PointBlock u = rounds_->solve({.x = -x_,
+      map_ = make_map();
+      const PointBlock u = map_->solve({.x = -x_,
                                            .y = DenseMatrix::Zero(qp.p(), 1),
                                            .z = DenseMatrix::Zero(program_->m_user, 1),
                                            .z_box = DenseMatrix::Zero(qp.n(), 1)});
       turn_ = {.x = u.x, .y = u.y, .z = u.z, .z_box = u.z_box};  // (L3)
     });
-    return *rounds_;
+    return *map_;
+  }
+
+  [[nodiscard]] std::unique_ptr<const Linearisation> make_map() const {
+    const auto& qp = program_->qp;
+    if (NullSpace::serves(qp)) return std::make_unique<NullSpaceLinearisation>(program_, T_, true);
+    AugmentedSystem<M> system(qp.P, qp.A, qp.G);
+    (void)factorise_on(qp, T_, system);
+    return std::make_unique<RoundsLinearisation<M>>(program_, std::move(system), T_,
+                                                    derivative_limits(gradient_tolerance_),
+                                                    KnownRows{.several_x = true});
   }
 
   std::shared_ptr<const ScaledProgram<M>> program_;
   ActiveSet T_;
   double gradient_tolerance_;
   Vector x_;
-  mutable std::unique_ptr<RoundsLinearisation<M>> rounds_{};
+  mutable std::unique_ptr<const Linearisation> map_{};
   mutable Point turn_{};
   mutable std::once_flag once_{};
 };

@@ -1,5 +1,7 @@
 #include "smooth/quick_step.hpp"
 
+#include "batch/kinks.hpp"
+
 namespace altdiff::detail {
 
 QuickStep::QuickStep(Index n, Index m, Index p, const std::vector<Index>& bounded)
@@ -47,7 +49,9 @@ bool QuickStep::solve_exactly(const Instance& instance, const VectorView& z, con
   begin(instance, space, z, z_box);
   engine_.run({&state_, 1});
   const bool solved = state_.outcome == DualState::Outcome::Solved && engine_.residuals[0].below(tolerance);
-  if (!solved || engine_.margin[0] < degenerate_margin) return false;
+  if (!solved || engine_.margin[0] < degenerate_margin ||
+      leaks_at_vertex(instance, space.equalities() + state_.count()))
+    return false;
   found = {.linearised = Linearised::by_set(engine_, 0, space, state_, std::move(own)),
            .margin = engine_.margin[0]};
   return true;

@@ -52,6 +52,12 @@ class Quartet {
     return static_cast<int>(reinterpret_cast<const double*>(side_ + row)[lane]);
   }
   [[nodiscard]] Index inequalities() const { return k_; }
+  /// How many of them are active.
+  [[nodiscard]] Index active(Index lane) const {
+    Index count = 0;
+    for (Index row = 0; row < k_; ++row) count += side(row, lane) != 0 ? 1 : 0;
+    return count;
+  }
 
  private:
   struct Search;
