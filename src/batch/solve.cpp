@@ -298,7 +298,8 @@ class BatchSolver {
             .iterations = state.changes,
             .residuals = engine.residuals[at(j)],
             .margin = engine.margin[at(j)],
-            .degenerate = engine.margin[at(j)] < degenerate_margin});
+            .degenerate = engine.margin[at(j)] < degenerate_margin ||
+                          member.instance.space->equalities() < program_.p});
     result_->instances[at(member.i)] =
         Linearised::by_set(engine, j, *member.instance.space, state, std::move(member.own));
   }

@@ -3,11 +3,23 @@
 #include <algorithm>
 #include <limits>
 
+#include "linalg/norms.hpp"
+
 namespace altdiff::detail {
 
 namespace {
 constexpr double sign_tolerance = 1e-11;  // a multiplier or slack above minus this counts as not negative
+constexpr double smallest_size = 1e-4;    // that slacks and multipliers are relative to
+constexpr double rounding = 1e-14;        // of a multiplier, relative to the gradient that it balances
+
+/// Below minus this a multiplier is negative.
+template <Matrix M>
+double negative(const QuadraticProgram<M>& qp, const Point& v) {
+  const double gradient = std::max({norm(qp.q), norm(v.y), norm(v.z), norm(v.z_box)});
+  return std::max(sign_tolerance, rounding * gradient);
 }
+
+}  // namespace
 
 template <Matrix M>
 ActiveSet active_rows(const QuadraticProgram<M>& qp, const Point& v) {
@@ -25,18 +37,19 @@ ActiveSet active_rows(const QuadraticProgram<M>& qp, const Point& v) {
 template <Matrix M>
 int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S) {
   const Vector s = qp.h - qp.G * v.x;
+  const double multiplier_tolerance = negative(qp, v);
   int changes = 0;
   const auto set = [&](double& member, double value) {
     changes += member != value ? 1 : 0;
     member = value;
   };
   for (Index i = 0; i < qp.m(); ++i) {
-    if (S.z[i] != 0 && v.z[i] < -sign_tolerance) set(S.z[i], 0);
+    if (S.z[i] != 0 && v.z[i] < -multiplier_tolerance) set(S.z[i], 0);
     if (S.z[i] == 0 && s[i] < -sign_tolerance) set(S.z[i], 1);
   }
   for (Index j = 0; j < qp.n(); ++j) {
     const bool fixed = qp.lb[j] == qp.ub[j];
-    if (S.box[j] * v.z_box[j] < -sign_tolerance) set(S.box[j], fixed ? -S.box[j] : 0);
+    if (S.box[j] * v.z_box[j] < -multiplier_tolerance) set(S.box[j], fixed ? -S.box[j] : 0);
     if (S.box[j] == 0 && v.x[j] - qp.ub[j] > sign_tolerance) set(S.box[j], 1);
     if (S.box[j] == 0 && qp.lb[j] - v.x[j] > sign_tolerance) set(S.box[j], -1);
   }
@@ -44,14 +57,25 @@ int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S) {
 }
 
 template <Matrix M>
+Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v) {
+  const Vector Px = qp.P * v.x;
+  const double gradient = std::max({norm(Px), norm(qp.q), norm(v.y), norm(v.z), norm(v.z_box)});
+  return {.x = std::max(norm(v.x), smallest_size), .gradient = std::max(gradient, smallest_size)};
+}
+
+template <Matrix M>
 double margin(const QuadraticProgram<M>& qp, const Point& v) {
   const Vector s = qp.h - qp.G * v.x;
+  const Sizes sizes = sizes_at(qp, v);
   double smallest = std::numeric_limits<double>::infinity();
-  for (Index i = 0; i < qp.m(); ++i) smallest = std::min(smallest, std::max(s[i], v.z[i]));
+  const auto take = [&](double slack, double multiplier) {
+    smallest = std::min(smallest, std::max(slack / sizes.x, multiplier / sizes.gradient));
+  };
+  for (Index i = 0; i < qp.m(); ++i) take(s[i], v.z[i]);
   for (Index j = 0; j < qp.n(); ++j) {
     if (qp.lb[j] == qp.ub[j]) continue;  // an equality: it cannot change sides
-    smallest = std::min(smallest, std::max(qp.ub[j] - v.x[j], v.z_box[j]));
-    smallest = std::min(smallest, std::max(v.x[j] - qp.lb[j], -v.z_box[j]));
+    take(qp.ub[j] - v.x[j], v.z_box[j]);
+    take(v.x[j] - qp.lb[j], -v.z_box[j]);
   }
   return smallest + 0.0;  // (G1); not -0
 }
@@ -60,6 +84,8 @@ template ActiveSet active_rows(const QuadraticProgram<DenseMatrix>&, const Point
 template ActiveSet active_rows(const QuadraticProgram<SparseMatrix>&, const Point&);
 template int mend(const QuadraticProgram<DenseMatrix>&, const Point&, ActiveSet&);
 template int mend(const QuadraticProgram<SparseMatrix>&, const Point&, ActiveSet&);
+template Sizes sizes_at(const QuadraticProgram<DenseMatrix>&, const Point&);
+template Sizes sizes_at(const QuadraticProgram<SparseMatrix>&, const Point&);
 template double margin(const QuadraticProgram<DenseMatrix>&, const Point&);
 template double margin(const QuadraticProgram<SparseMatrix>&, const Point&);
 

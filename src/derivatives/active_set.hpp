@@ -30,7 +30,16 @@ template <Matrix M>
 template <Matrix M>
 int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S);
 
-/// min_i max(s_i, z_i), over the inequalities and bounds (G1); infinite if there are none.
+/// What slacks and multipliers are compared with: the largest number of x, and of what the gradient of the
+/// Lagrangian is the sum of.
+struct Sizes {
+  double x, gradient;
+};
+template <Matrix M>
+[[nodiscard]] Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v);
+
+/// min_i max(s_i, z_i), relative to these sizes, over the inequalities and bounds (G1); infinite if there are
+/// none.
 template <Matrix M>
 [[nodiscard]] double margin(const QuadraticProgram<M>& qp, const Point& v);
 
@@ -38,6 +47,8 @@ extern template ActiveSet active_rows(const QuadraticProgram<DenseMatrix>&, cons
 extern template ActiveSet active_rows(const QuadraticProgram<SparseMatrix>&, const Point&);
 extern template int mend(const QuadraticProgram<DenseMatrix>&, const Point&, ActiveSet&);
 extern template int mend(const QuadraticProgram<SparseMatrix>&, const Point&, ActiveSet&);
+extern template Sizes sizes_at(const QuadraticProgram<DenseMatrix>&, const Point&);
+extern template Sizes sizes_at(const QuadraticProgram<SparseMatrix>&, const Point&);
 extern template double margin(const QuadraticProgram<DenseMatrix>&, const Point&);
 extern template double margin(const QuadraticProgram<SparseMatrix>&, const Point&);
 

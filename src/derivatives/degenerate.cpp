@@ -1,9 +1,12 @@
 #include "derivatives/degenerate.hpp"
 
 #include <algorithm>
+#include <concepts>
 
+#include "derivatives/barrier_weights.hpp"
 #include "derivatives/central_weights.hpp"
 #include "derivatives/least_multipliers.hpp"
+#include "derivatives/null_space.hpp"
 #include "derivatives/on_set.hpp"
 #include "derivatives/row_projection.hpp"
 #include "linalg/norms.hpp"
@@ -13,7 +16,6 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double nearly = 1e-10;       // of the scale: a slack or a multiplier below it is zero
-constexpr double floor = 1e-14;        // of it
 constexpr double good_enough = 1e-12;  // (R4) that no other sigma need improve
 constexpr double implied = 1e-7;       // of a row, outside the span of others
 constexpr Index probes = 3;            // directions that tell whether a row is in that span
@@ -26,9 +28,8 @@ struct Zero {
 
 template <Matrix M>
 Zero zero_at(const QuadraticProgram<M>& qp, const Point& v) {
-  const Vector Px = qp.P * v.x;
-  const double gradient = std::max({norm(Px), norm(qp.q), norm(v.y), norm(v.z), norm(v.z_box)});
-  return {.slack = std::max(nearly * norm(v.x), floor), .multiplier = std::max(nearly * gradient, floor)};
+  const Sizes sizes = sizes_at(qp, v);
+  return {.slack = nearly * sizes.x, .multiplier = nearly * sizes.gradient};
 }
 
 /// S and every other row that holds with equality.
@@ -58,6 +59,13 @@ ActiveSet strictly_active(const QuadraticProgram<M>& qp, const Point& v, const A
   return S;
 }
 
+/// A variable that cannot move is at the bound that it is pushed against.
+template <Matrix M>
+void orient_fixed(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S) {
+  for (Index j = 0; j < qp.n(); ++j)
+    if (qp.lb[j] == qp.ub[j] && v.z_box[j] != 0) S.box[j] = v.z_box[j] < 0 ? -1 : 1;
+}
+
 /// Takes the rows out of W that strictly active ones imply: along them no direction that those allow moves.
 template <Matrix M>
 void drop_implied(const QuadraticProgram<M>& qp, const ActiveSet& S, ActiveSet& W,
@@ -83,15 +91,26 @@ void drop_implied(const QuadraticProgram<M>& qp, const ActiveSet& S, ActiveSet& 
 template <Matrix M>
 std::optional<Point> with_least_multipliers(const QuadraticProgram<M>& qp, const Point& v,
                                             const ActiveSet& rows, AugmentedSystem<M>& system) {
-  const Zero zero = zero_at(qp, v);
-  const auto least = least_multipliers(qp, v, rows, 0.01 * zero.multiplier, system);
+  // Where rows are dependent, an engine's multipliers may be as large as they like.
+  Point x_alone = v;
+  for (Vector* multipliers : {&x_alone.y, &x_alone.z, &x_alone.z_box}) multipliers->setZero();
+  const Zero zero = zero_at(qp, x_alone);
+  auto least = least_multipliers(qp, v, rows, 0.01 * zero.multiplier, system);
   if (!least) return {};
   ActiveSet S = strictly_active(qp, *least, rows, zero);
+  if constexpr (std::same_as<M, SparseMatrix>) {
+    if (NullSpace::serves(qp)) {
+      NullSpace(qp, S).polish(qp, *least);
+      orient_fixed(qp, *least, S);
+      return mend(qp, *least, S) > 0 ? std::nullopt : least;
+    }
+  }
   PointBlock t{.x = least->x, .y = least->y, .z = least->z, .z_box = least->z_box};
   if (!solve_on(qp, S, data_of(qp, S), good_enough, system, t) || !t.x.allFinite()) return {};
   // Rounding in limits that say the same has moved the multipliers, by as much as penalties are large.
   RowProjection<M>(qp, S, system).remove(t);
   Point point{.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
+  orient_fixed(qp, point, S);
   if (mend(qp, point, S) > 0) return {};
   return point;
 }
@@ -112,7 +131,14 @@ void settle_degenerate(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S, Au
   const ActiveSet rows = touching(qp, v, S, zero_at(qp, v));
   if (auto least = with_least_multipliers(qp, v, rows, system)) v = std::move(*least);
   S = strictly_active(qp, v, rows, zero_at(qp, v));
-  ActiveSet W{.z = rows.z - S.z, .box = rows.box - S.box};
+  orient_fixed(qp, v, S);
+  ActiveSet W{.z = rows.z - S.z, .box = (S.box.array() == 0).select(rows.box, 0.0)};
+  if constexpr (std::same_as<M, SparseMatrix>) {
+    if (NullSpace::serves(qp)) {
+      add_barrier_weights(qp, W, S);
+      return;
+    }
+  }
   drop_implied(qp, S, W, system);
   const ActiveSet strict = S;
   if (add_central_weights(qp, W, S, system) && factorise_on(qp, S, system)) return;

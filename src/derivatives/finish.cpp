@@ -68,6 +68,15 @@ Finished<SparseMatrix> settled(const std::shared_ptr<const ScaledProgram<SparseM
   return linearised(program, point, S, gradient_tolerance, {.independent = rows != Rows::Dependent}, system);
 }
 
+std::shared_ptr<const ScaledProgram<SparseMatrix>> sparse_of(
+    const std::shared_ptr<const ScaledProgram<SparseMatrix>>& program) {
+  return program;
+}
+std::shared_ptr<const ScaledProgram<SparseMatrix>> sparse_of(
+    const std::shared_ptr<const ScaledProgram<DenseMatrix>>& program) {
+  return std::make_shared<const ScaledProgram<SparseMatrix>>(*program);
+}
+
 /// Dense programs have the conventions of sparse ones, by (K2): (K1) squares the condition of the rows, and
 /// cannot tell those that are nearly dependent from those that are.
 Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMatrix>>& program,
@@ -83,7 +92,7 @@ Finished<DenseMatrix> settled(const std::shared_ptr<const ScaledProgram<DenseMat
       return linearised(program, point, S, gradient_tolerance, {.independent = true, .rounds = rounds},
                         system);
   }
-  const auto sparse = std::make_shared<const ScaledProgram<SparseMatrix>>(*program);
+  const auto sparse = sparse_of(program);
   SparseSystem sparse_system(sparse->qp.P, sparse->qp.A, sparse->qp.G);
   if (auto found = finish(sparse, point, gradient_tolerance, sparse_system))
     return {.point = std::move(found->point),
@@ -123,6 +132,7 @@ std::shared_ptr<const Linearisation> linearise(const std::shared_ptr<const Scale
                                                AugmentedSystem<M>& system) {
   const auto& qp = program->qp;
   const ActiveSet S = active_rows(qp, point);
+  if (qp.n() <= NullSpace::largest) return std::make_shared<NullSpaceLinearisation>(sparse_of(program), S);
   if (!factorise_on(qp, S, system)) return {};
   return std::make_shared<RoundsLinearisation<M>>(program, std::move(system), S,
                                                   derivative_limits(gradient_tolerance));

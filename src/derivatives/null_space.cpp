@@ -47,7 +47,7 @@ NullSpace::NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set)
     H_.diagonal() += box_weights_;  // (W1)
   }
   C_ = rows_(all, free_);
-  DenseMatrix Z = DenseMatrix::Identity(count(), count());
+  Z_ = DenseMatrix::Identity(count(), count());
   C_inverse_ = DenseMatrix::Zero(count(), C_.rows());
   if (C_.size() > 0) {
     Eigen::CompleteOrthogonalDecomposition<DenseMatrix> factors(count(), C_.rows());
@@ -56,13 +56,14 @@ NullSpace::NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set)
     rank_ = factors.rank();
     C_inverse_ = factors.pseudoInverse().transpose();
     const DenseMatrix Q = factors.householderQ();
-    Z = Q.rightCols(count() - rank_);  // (Z1)
+    Z_ = Q.rightCols(count() - rank_);  // (Z1)
   }
-  find_curvature(Z, norm(P));
+  find_curvature(norm(P));
 }
 
 /// N, and the directions of Z in which there is no curvature.
-void NullSpace::find_curvature(const DenseMatrix& Z, double largest_P) {
+void NullSpace::find_curvature(double largest_P) {
+  const DenseMatrix& Z = Z_;
   N_ = DenseMatrix::Zero(count(), count());
   flat_.resize(count(), 0);
   if (Z.cols() == 0) return;
@@ -70,13 +71,13 @@ void NullSpace::find_curvature(const DenseMatrix& Z, double largest_P) {
   const DenseMatrix reduced = 0.5 * (product + product.transpose());
   if (const Eigen::LLT<DenseMatrix> factor(reduced);
       factor.info() == Eigen::Success &&
-      factor.matrixLLT().diagonal().minCoeff() > std::sqrt(clearly_curved * norm(reduced))) {
+      factor.matrixLLT().diagonal().minCoeff() > std::sqrt(clearly_curved * largest_P)) {
     const DenseMatrix root = factor.matrixL().solve(Z.transpose());
     N_ = root.transpose() * root;
     return;
   }
   const Eigen::SelfAdjointEigenSolver<DenseMatrix> values(reduced);
-  const double zero = std::max(flat_tol * largest_P, rounding * norm(reduced));
+  const double zero = std::max(flat_tol * largest_P, rounding * norm(H_(free_, free_)));
   const Index flat = (values.eigenvalues().array() <= zero).count();  // in ascending order
   const DenseMatrix curved = Z * values.eigenvectors().rightCols(Z.cols() - flat);
   const Vector inverse = values.eigenvalues().tail(Z.cols() - flat).cwiseInverse();
@@ -126,6 +127,16 @@ DenseMatrix NullSpace::flat_part(const DenseMatrix& columns) const {
   DenseMatrix part = DenseMatrix::Zero(columns.rows(), columns.cols());
   part(free_, all) = flat_ * (flat_.transpose() * columns(free_, all));
   return part;
+}
+
+NullSpace::Reach NullSpace::reach_of(const Vector& row) const {
+  const Vector of_free = row(free_);
+  return {.inside = (Z_.transpose() * of_free).norm(), .flat = (flat_.transpose() * of_free).norm()};
+}
+
+DenseMatrix NullSpace::response(const DenseMatrix& rows) const {
+  const DenseMatrix of_free = rows(free_, all);
+  return of_free.transpose() * N_ * of_free;
 }
 
 void NullSpace::polish(const QuadraticProgram<SparseMatrix>& qp, Point& point) const {

@@ -37,21 +37,32 @@ class NullSpace {
   /// What there is of each column in flat directions, in the units of the program (L2).
   [[nodiscard]] DenseMatrix flat_part(const DenseMatrix& columns) const;
 
+  /// How a row of constraints stands to the directions that S leaves.
+  struct Reach {
+    double inside = 0;  ///< length of its part in them: none, and the rows of S imply it
+    double flat = 0;    ///< and in those of them without curvature
+  };
+  [[nodiscard]] Reach reach_of(const Vector& row) const;
+
+  /// rows' N rows, one column a row: how these rows move if each of them is pushed.
+  [[nodiscard]] DenseMatrix response(const DenseMatrix& rows) const;
+
   /// A point that is less exact than it could be, corrected on the set.
   void polish(const QuadraticProgram<SparseMatrix>& qp, Point& point) const;
 
  private:
-  void find_curvature(const DenseMatrix& Z, double largest_P);
+  void find_curvature(double largest_P);
   void find_maps() const;
   [[nodiscard]] Index count() const { return static_cast<Index>(free_.size()); }
 
   ActiveSet set_;
   std::vector<Index> free_{}, held_{};  // variables
   std::vector<Index> strict_{}, soft_{};  // rows of G
-  Vector weights_{}, box_weights_{};      // of soft rows; of soft bounds, zero elsewhere
   DenseMatrix H_{};                       // over all variables
+  Vector weights_{}, box_weights_{};      // of soft rows; of soft bounds, zero elsewhere
   DenseMatrix rows_{}, soft_rows_{};      // A and strict rows of G, and soft ones, over all variables
   DenseMatrix C_{};                       // rows_ over the free variables
+  DenseMatrix Z_{};                       // orthonormal basis of the null space of C
   DenseMatrix flat_{};                    // orthonormal basis of the flat directions of the free variables
   DenseMatrix C_inverse_{};               // C+
   DenseMatrix N_{};

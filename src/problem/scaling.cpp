@@ -89,7 +89,7 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user, ScalingStart st
   else
     temper_objective();
   if (start != ScalingStart::RowsOnly) equilibrate();
-  scale_vectors(start == ScalingStart::Data ? no_curvature : 0.0);
+  scale_vectors(no_curvature);
 }
 
 /// Passes of (S2) do not bring together what is further apart than this.

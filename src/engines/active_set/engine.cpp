@@ -20,6 +20,7 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double worth_mending = 1e-11;  // a residual above is worth a look at the set
 constexpr int most_refinements = 4;
 constexpr double clearly_dependent = 2e-14;
+constexpr double hardly = 1e-9;        // share of a row's squared length that equalities leave of it
 constexpr double touching_tol = 1e-9;  // slack of a row, relative to what its value is the sum of
 
 std::size_t at_index(Index i) { return static_cast<std::size_t>(i); }
@@ -333,25 +334,36 @@ void ActiveSetEngine::add_correction(const Run& run, std::span<const DualState> 
   split_multipliers(run, states);
 }
 
-/// Whether a row that no multiplier can move, and that is not one of zeros, is at one of its limits.
+/// Whether a row that no multiplier can move, and that is not one of zeros, is at one of its limits, up to the
+/// rounding of an x of which a part may be zero.
 bool ActiveSetEngine::touches(Index row, Index column) const {
-  const double size = row_size(column, row);
-  if (row < m_ && at(column).matrices.G_rows().col(row).isZero(0)) return false;
+  const double largest = row < m_ ? at(column).matrices.G_rows().col(row).cwiseAbs().maxCoeff() : 1;
+  const double size = largest * point.x.col(column).cwiseAbs().maxCoeff();
+  if (largest == 0) return false;
   const double value = row < m_ ? products_.Gx(row, column) : point.x(bounded_[at_index(row - m_)], column);
   const double slack = std::min(upper_(row, column) - value, value - lower_(row, column));
   return slack <= touching_tol * size;
 }
 
+namespace {
+
+/// Whether the equalities leave a row next to no room.
+bool hardly_moves(Index row, const ConstraintSpace& space) {
+  const double length = space.lengths()[row];
+  return std::isinf(length) || !(space.M()[row * (space.M_stride() + 1)] > hardly * length * length);
+}
+
+}  // namespace
+
 void ActiveSetEngine::measure_margin(const Run& run) {
-  const double* lengths = at(run.first).space->lengths();
+  const ConstraintSpace& space = *at(run.first).space;
+  const double* lengths = space.lengths();
   for (Index j = run.first; j < run.first + run.count; ++j) {
     double smallest = infinite;
     for (Index i = 0; i < k_; ++i) {
-      if (lower_(i, j) == upper_(i, j)) continue;
-      if (std::isinf(lengths[i])) {
-        if (touches(i, j)) smallest = 0;  // with the equalities that imply it, a redundant row
-        continue;
-      }
+      const bool fixed = lower_(i, j) == upper_(i, j);
+      if (hardly_moves(i, space) && (fixed || touches(i, j))) smallest = 0;  // the equalities imply it
+      if (fixed || std::isinf(lengths[i])) continue;
       const double value = i < m_ ? products_.Gx(i, j) : point.x(bounded_[at_index(i - m_)], j);
       const double multiplier = std::abs(lambda_(i, j)) * lengths[i];
       const double slack = std::min(upper_(i, j) - value, value - lower_(i, j)) / lengths[i];
@@ -367,6 +379,8 @@ void ActiveSetEngine::mark_ill_conditioned(const Run& run, std::span<const DualS
   for (Index j = run.first; j < run.first + run.count; ++j) {
     const DualState& state = states[at_index(j)];
     if (state.outcome != DualState::Outcome::Solved) continue;
+    for (Index i = 0; i < k_; ++i)  // a row that holds always, but is not in the set, depends on others
+      if (lower_(i, j) == upper_(i, j) && state.side[at_index(i)] == 0) margin[at_index(j)] = 0;
     const std::size_t count = state.rows.size();
     double smallest = std::min(space.smallest_pivot(), space.equality_pivot());
     for (std::size_t s = 0; s < count; ++s) {
