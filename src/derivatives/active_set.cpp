@@ -9,6 +9,7 @@ namespace altdiff::detail {
 
 namespace {
 constexpr double sign_tolerance = 1e-11;  // a multiplier or slack above minus this counts as not negative
+constexpr double of_largest_x = 1e-3;     // what rounding of a variable that is zero is relative to
 constexpr double smallest_size = 1e-4;    // that slacks and multipliers are relative to
 constexpr double rounding = 1e-14;        // of a multiplier, relative to the gradient that it balances
 
@@ -60,7 +61,10 @@ template <Matrix M>
 Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v) {
   const Vector Px = qp.P * v.x;
   const double gradient = std::max({norm(Px), norm(qp.q), norm(v.y), norm(v.z), norm(v.z_box)});
-  return {.x = std::max(norm(v.x), smallest_size), .gradient = std::max(gradient, smallest_size)};
+  const double around = std::max(of_largest_x * norm(v.x), smallest_size);
+  return {.rows = (absolute_terms(qp.G, v.x) + qp.h.cwiseAbs()).array() + around,
+          .bounds = v.x.cwiseAbs().array() + around,
+          .gradient = std::max(gradient, smallest_size)};
 }
 
 template <Matrix M>
@@ -68,14 +72,14 @@ double margin(const QuadraticProgram<M>& qp, const Point& v) {
   const Vector s = qp.h - qp.G * v.x;
   const Sizes sizes = sizes_at(qp, v);
   double smallest = std::numeric_limits<double>::infinity();
-  const auto take = [&](double slack, double multiplier) {
-    smallest = std::min(smallest, std::max(slack / sizes.x, multiplier / sizes.gradient));
+  const auto take = [&](double slack, double size, double multiplier) {
+    smallest = std::min(smallest, std::max(slack / size, multiplier / sizes.gradient));
   };
-  for (Index i = 0; i < qp.m(); ++i) take(s[i], v.z[i]);
+  for (Index i = 0; i < qp.m(); ++i) take(s[i], sizes.rows[i], v.z[i]);
   for (Index j = 0; j < qp.n(); ++j) {
     if (qp.lb[j] == qp.ub[j]) continue;  // an equality: it cannot change sides
-    take(qp.ub[j] - v.x[j], v.z_box[j]);
-    take(v.x[j] - qp.lb[j], -v.z_box[j]);
+    take(qp.ub[j] - v.x[j], sizes.bounds[j], v.z_box[j]);
+    take(v.x[j] - qp.lb[j], sizes.bounds[j], -v.z_box[j]);
   }
   return smallest + 0.0;  // (G1); not -0
 }

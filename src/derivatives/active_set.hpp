@@ -30,10 +30,10 @@ template <Matrix M>
 template <Matrix M>
 int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S);
 
-/// What slacks and multipliers are compared with: the largest number of x, and of what the gradient of the
-/// Lagrangian is the sum of.
+/// What slacks and multipliers are compared with.
 struct Sizes {
-  double x, gradient;
+  Vector rows, bounds;  ///< of a slack: what the value of its row is the sum of, and a little of the largest x
+  double gradient;      ///< of a multiplier: what the gradient of the Lagrangian is the sum of
 };
 template <Matrix M>
 [[nodiscard]] Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v);

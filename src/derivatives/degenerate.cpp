@@ -21,41 +21,38 @@ constexpr double implied = 1e-7;       // of a row, outside the span of others
 constexpr Index probes = 3;            // directions that tell whether a row is in that span
 constexpr RoundLimits of_probes{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
 
-/// Below these a slack and a multiplier are zero (W2).
-struct Zero {
-  double slack, multiplier;
-};
-
+/// A multiplier below it is zero (W2).
 template <Matrix M>
-Zero zero_at(const QuadraticProgram<M>& qp, const Point& v) {
-  const Sizes sizes = sizes_at(qp, v);
-  return {.slack = nearly * sizes.x, .multiplier = nearly * sizes.gradient};
+double zero_multiplier(const QuadraticProgram<M>& qp, const Point& v) {
+  return nearly * sizes_at(qp, v).gradient;
 }
 
 /// S and every other row that holds with equality.
 template <Matrix M>
-ActiveSet touching(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& S, const Zero& zero) {
+ActiveSet touching(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& S) {
   const Vector s = qp.h - qp.G * v.x;
+  const Sizes sizes = sizes_at(qp, v);
   ActiveSet C{.z = S.z, .box = S.box};
   for (Index i = 0; i < qp.m(); ++i)
-    if (s[i] <= zero.slack) C.z[i] = 1;
+    if (s[i] <= nearly * sizes.rows[i]) C.z[i] = 1;
   for (Index j = 0; j < qp.n(); ++j) {
+    const double zero = nearly * sizes.bounds[j];
     if (C.box[j] != 0) continue;
-    if (v.x[j] - qp.lb[j] <= zero.slack) C.box[j] = -1;
-    if (qp.ub[j] - v.x[j] <= zero.slack) C.box[j] = 1;
+    if (v.x[j] - qp.lb[j] <= zero) C.box[j] = -1;
+    if (qp.ub[j] - v.x[j] <= zero) C.box[j] = 1;
   }
-  return C;
+  return C;  // (W2)
 }
 
 /// Those of `rows` with a multiplier that is not zero, and variables that cannot move.
 template <Matrix M>
 ActiveSet strictly_active(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& rows,
-                          const Zero& zero) {
+                          double zero) {
   ActiveSet S{.z = rows.z, .box = rows.box};
   for (Index i = 0; i < qp.m(); ++i)
-    if (v.z[i] <= zero.multiplier) S.z[i] = 0;
+    if (v.z[i] <= zero) S.z[i] = 0;
   for (Index j = 0; j < qp.n(); ++j)
-    if (qp.lb[j] != qp.ub[j] && rows.box[j] * v.z_box[j] <= zero.multiplier) S.box[j] = 0;
+    if (qp.lb[j] != qp.ub[j] && rows.box[j] * v.z_box[j] <= zero) S.box[j] = 0;
   return S;
 }
 
@@ -94,8 +91,8 @@ std::optional<Point> with_least_multipliers(const QuadraticProgram<M>& qp, const
   // Where rows are dependent, an engine's multipliers may be as large as they like.
   Point x_alone = v;
   for (Vector* multipliers : {&x_alone.y, &x_alone.z, &x_alone.z_box}) multipliers->setZero();
-  const Zero zero = zero_at(qp, x_alone);
-  auto least = least_multipliers(qp, v, rows, 0.01 * zero.multiplier, system);
+  const double zero = zero_multiplier(qp, x_alone);
+  auto least = least_multipliers(qp, v, rows, 0.01 * zero, system);
   if (!least) return {};
   ActiveSet S = strictly_active(qp, *least, rows, zero);
   if constexpr (std::same_as<M, SparseMatrix>) {
@@ -119,18 +116,17 @@ std::optional<Point> with_least_multipliers(const QuadraticProgram<M>& qp, const
 
 template <Matrix M>
 bool has_weak_rows(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& S) {
-  const Zero zero = zero_at(qp, v);
-  const ActiveSet rows = touching(qp, v, S, zero);
-  const ActiveSet strict = strictly_active(qp, v, rows, zero);
+  const ActiveSet rows = touching(qp, v, S);
+  const ActiveSet strict = strictly_active(qp, v, rows, zero_multiplier(qp, v));
   return rows.z != strict.z || rows.box != strict.box;  // (W2)
 }
 
 template <Matrix M>
 void settle_degenerate(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S, AugmentedSystem<M>& system) {
   const ActiveSet before = S;
-  const ActiveSet rows = touching(qp, v, S, zero_at(qp, v));
+  const ActiveSet rows = touching(qp, v, S);
   if (auto least = with_least_multipliers(qp, v, rows, system)) v = std::move(*least);
-  S = strictly_active(qp, v, rows, zero_at(qp, v));
+  S = strictly_active(qp, v, rows, zero_multiplier(qp, v));
   orient_fixed(qp, v, S);
   ActiveSet W{.z = rows.z - S.z, .box = (S.box.array() == 0).select(rows.box, 0.0)};
   if constexpr (std::same_as<M, SparseMatrix>) {

@@ -21,6 +21,7 @@ constexpr double worth_mending = 1e-11;  // a residual above is worth a look at 
 constexpr int most_refinements = 4;
 constexpr double clearly_dependent = 2e-14;
 constexpr double hardly = 1e-9;        // share of a row's squared length that equalities leave of it
+constexpr double hardly_independent = 1e-11;  // pivot of an active row, relative: others may imply it
 constexpr double touching_tol = 1e-9;  // slack of a row, relative to what its value is the sum of
 
 std::size_t at_index(Index i) { return static_cast<std::size_t>(i); }
@@ -382,12 +383,14 @@ void ActiveSetEngine::mark_ill_conditioned(const Run& run, std::span<const DualS
     for (Index i = 0; i < k_; ++i)  // a row that holds always, but is not in the set, depends on others
       if (lower_(i, j) == upper_(i, j) && state.side[at_index(i)] == 0) margin[at_index(j)] = 0;
     const std::size_t count = state.rows.size();
-    double smallest = std::min(space.smallest_pivot(), space.equality_pivot());
+    double smallest = 1;  // of the rows of S
     for (std::size_t s = 0; s < count; ++s) {
       const double pivot = state.pivot(s);
       const double length = space.lengths()[state.rows[s]];
       smallest = std::min(smallest, pivot * pivot / (length * length));
     }
+    if (smallest < hardly_independent) margin[at_index(j)] = 0;
+    smallest = std::min({smallest, space.smallest_pivot(), space.equality_pivot()});
     if (smallest < ill_conditioned) refined[at_index(j)] = 1;
   }
 }
