@@ -7,7 +7,7 @@ else is needed. Where every x is unique there is no F, and what is left is (H1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 
@@ -46,15 +46,20 @@ def filled(parts: tuple[Tensor | None, ...], like: Vector) -> Vector:
 
 def only_x(x: Tensor, like: Vector) -> Vector:
     """E: x, and as many multipliers as another vector has, which are zero."""
-    y, z = (x.new_zeros((*x.shape[:-1], part.shape[-1])) for part in (like.y, like.z))
+    return without_multipliers(x, like.y.shape[-1], like.z.shape[-1])
+
+
+def without_multipliers(x: Tensor, p: int, m: int) -> Vector:
+    """x as a vector of (A2)."""
+    y, z = (x.new_zeros((*x.shape[:-1], size)) for size in (p, m))
     return Vector(x, y, z, torch.zeros_like(x))
 
 
 def turning_gradients(maps: Maps, asked: Asked, bar: Tensor, point: Vector) -> list[Tensor | None]:
     """What the matrices are to -bar'F dK S E point, for P, G and A: (L5), where -S E x is the turn of x."""
-    if maps.flat is None:
-        return [None, None, None]
     fields, needed, columns = asked
+    if maps.flat is None or not any(of_matrices(needed)):
+        return [None, None, None]
     flat = only_x(-maps.flat(fields, bar), point)
     turn = maps.solve(fields, only_x(point.x, point))
     return matrix_gradients(flat, turn, fields, needed, columns)
@@ -64,11 +69,11 @@ def turned(
     maps: Maps, fields: Fields, changes: Fields, point: Vector, moved: Vector, columns: int = 0
 ) -> Vector:
     """`moved`, with -F dK S E point (L4)."""
-    if maps.flat is None:
+    if maps.flat is None or all(change is None for change in of_matrices(changes)):
         return moved
     turn = maps.solve(fields, only_x(point.x, point))
     push = matrix_tangent(changes, turn, columns)[0]
-    if push is None:
+    if push is None:  # matrices without rows
         return moved
     return moved._replace(x=moved.x - maps.flat(fields, push.expand(moved.x.shape)))
 
@@ -94,11 +99,11 @@ def solve_tangent(
     solution: Vector,
     columns: int,
 ) -> Vector:
-    """That of a solution, for changes of the matrices and of the right-hand side, which comes before its own."""
+    """That of a solution. `right_side`: as it was, where that matters, and its change."""
     start, change = right_side
     matrices = matrix_tangent(changes, solution, columns)
     total = filled(tuple([plus(a, b) for a, b in zip(matrices, change, strict=True)]), solution)
-    if maps.flat is not None and start is not None:
+    if maps.flat is not None and start is not None and any(m is not None for m in matrices):
         flat = maps.flat(fields, start.x.expand(solution.x.shape))
         push = matrix_tangent(changes, only_x(flat, solution), columns)
         turned_by = maps.solve(fields, filled(tuple(push), solution)).x
@@ -113,21 +118,35 @@ def flat_gradients(
     assert maps.flat is not None
     fields, needed, columns = asked
     own = maps.flat(fields, bar)
+    if not any(of_matrices(needed)):
+        return [None, None, None], own
     total = matrix_gradients(only_x(own, v), maps.solve(fields, v), fields, needed, columns)
     turn = maps.solve(fields, only_x(bar, v))
     return added(total, matrix_gradients(only_x(flat, v), turn, fields, needed, columns)), own  # (L7)
 
 
 def flat_tangent(
-    maps: Maps, asked: Asked, changes: Fields, v: Vector, flat: Tensor, change: Tensor | None
+    maps: Maps,
+    fields: Fields,
+    changes: Fields,
+    v: tuple[Vector, Tensor | None],
+    flat: Tensor,
+    columns: int,
 ) -> Tensor:
-    """That of the flat part of v, which is E v, for changes of the matrices and of v."""
+    """That of the flat part of a vector, which is E v. `v`: as it was, and its change."""
     assert maps.flat is not None
-    fields, _, columns = asked
-    total = plus(matrix_tangent(changes, maps.solve(fields, v), columns)[0], change)
-    push = filled(tuple(matrix_tangent(changes, only_x(flat, v), columns)), v)
+    start, change = v
+    if change is not None and all(own is None for own in of_matrices(changes)):
+        return maps.flat(fields, change.expand(flat.shape))
+    total = plus(matrix_tangent(changes, maps.solve(fields, start), columns)[0], change)
+    push = filled(tuple(matrix_tangent(changes, only_x(flat, start), columns)), start)
     moved = maps.solve(fields, push).x
     return moved if total is None else moved + maps.flat(fields, total.expand(flat.shape))  # (L7)
+
+
+def of_matrices(values: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    """Of things for the eight fields those for P, G and A."""
+    return values[0], values[2], values[4]
 
 
 def added(left: list[Tensor | None], right: list[Tensor | None]) -> list[Tensor | None]:

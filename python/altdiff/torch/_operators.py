@@ -109,7 +109,8 @@ def flat_operator(*arguments: Any) -> Tensor:
 @torch.library.custom_op(
     "altdiff::pull_back",
     mutates_args=(),
-    schema=f"({_FIELDS}, {_POINT}, {_BARS}, str text, bool[] needed) -> ({', '.join(['Tensor'] * len(FIELDS))})",
+    schema=f"({_FIELDS}, {_POINT}, {_BARS}, str text, bool[] needed)"
+    f" -> ({', '.join(['Tensor'] * len(FIELDS))})",
 )
 def pull_back_operator(*arguments: Any) -> tuple[Tensor, ...]:
     """Gradients of the fields that need one, and nothing for the others; without a derivative of its own."""

@@ -26,6 +26,7 @@ from altdiff.torch._least import (
     flat_tangent,
     solve_gradients,
     solve_tangent,
+    without_multipliers,
 )
 from altdiff.torch._levels import all_forward_levels, primals, save, without_tangents
 from altdiff.torch._operators import encode, flat_operator, kkt_operator, solve_operator
@@ -209,8 +210,8 @@ class ProjectFlat(torch.autograd.Function):
             fields, v, flat = _parted_flat(ctx, primals(ctx.saved_tensors))
             *matrices, change = primals(changes[2:])
             changed = attached(tuple(matrices), patterns_of(ctx.solved))
-            maps, asked = _maps(ctx.solved, ctx.columns), Asked(fields, (), ctx.columns)
-            return flat_tangent(maps, asked, changed, v, flat, change)
+            maps = _maps(ctx.solved, ctx.columns)
+            return flat_tangent(maps, fields, changed, (v, change), flat, ctx.columns)
 
     @staticmethod
     @hidden
@@ -305,6 +306,5 @@ def _parted_flat(ctx: Any, saved: tuple[Any, ...]) -> tuple[Fields, Vector, Tens
     """Fields, the vector with multipliers that are zero, and its flat part."""
     *fields, v, flat = saved
     sizes = ctx.solved.batch.problem.layout.sizes
-    whole = v.expand(flat.shape)
-    y, z = (flat.new_zeros((*flat.shape[:-1], sizes[size])) for size in ("p", "m"))
-    return attached(tuple(fields), patterns_of(ctx.solved)), Vector(whole, y, z, torch.zeros_like(whole)), flat
+    whole = without_multipliers(v.expand(flat.shape), sizes["p"], sizes["m"])
+    return attached(tuple(fields), patterns_of(ctx.solved)), whole, flat
