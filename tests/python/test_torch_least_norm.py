@@ -187,7 +187,7 @@ def test_every_combination_of_modes_gives_the_hessian(family: Family, outer: Any
     parameters = family.parameters(6)
     where = places(parameters)
     ours = outer(inner(cubed(solved(family)), where), where)(*parameters)
-    # Not by the same modes: a derivative of torch.linalg.solve's tangent is wrong in torch 2.
+    # Not by the same modes: a derivative of torch.linalg.solve's tangent is wrong in torch 2.13.0.
     same(ours, jacrev(jacrev(cubed(family.least), where), where)(*parameters), LOOSE)
 
 
