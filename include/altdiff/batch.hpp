@@ -97,6 +97,11 @@ void vjp(const BatchProgram& program, const BatchSolution& solution, const Batch
 [[nodiscard]] PointBlock jvp(const BatchProgram& program, const BatchSolution& solution,
                              const BatchProgram& dot, const Missing& missing = {}, int num_threads = 0);
 
+/// The part of each column along which that instance's x can move without cost, where x is the least of many
+/// (L2); zero where x is the only one, or has no derivative.
+[[nodiscard]] DenseMatrix flat_part(const BatchSolution& solution, const DenseMatrix& v,
+                                    const Missing& missing = {}, int num_threads = 0);
+
 /// dx/d(field) of every instance, n rows after each other; field is one of q, h, b, lb, ub.
 [[nodiscard]] std::vector<double> jacobian(const BatchProgram& program, const BatchSolution& solution,
                                            Field field, const Missing& missing = {}, int num_threads = 0);

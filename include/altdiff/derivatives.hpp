@@ -21,6 +21,10 @@ template <Matrix M>
 [[nodiscard]] Point jvp(const QuadraticProgram<M>& qp, const Solution<M>& solution,
                         const QuadraticProgram<M>& dot);
 
+/// The part of v along which x can move without cost, where x is the least of many (L2); else zero.
+template <Matrix M>
+[[nodiscard]] Vector flat_part(const Solution<M>& solution, const Vector& v);
+
 /// How many alternating rounds (A3) a derivative takes, with the factor that the forward pass made; 0 where
 /// it is solved in constraint space, without rounds.
 template <Matrix M>
@@ -34,6 +38,8 @@ extern template QuadraticProgram<DenseMatrix> vjp(const QuadraticProgram<DenseMa
                                                   const Solution<DenseMatrix>&, const Point&);
 extern template QuadraticProgram<SparseMatrix> vjp(const QuadraticProgram<SparseMatrix>&,
                                                    const Solution<SparseMatrix>&, const Point&);
+extern template Vector flat_part(const Solution<DenseMatrix>&, const Vector&);
+extern template Vector flat_part(const Solution<SparseMatrix>&, const Vector&);
 extern template int derivative_rounds(const Solution<DenseMatrix>&);
 extern template int derivative_rounds(const Solution<SparseMatrix>&);
 extern template Point jvp(const QuadraticProgram<DenseMatrix>&, const Solution<DenseMatrix>&,

@@ -57,6 +57,13 @@ class CoreBatch:
         """New arrays with what became of each instance."""
         return {name: value.reshape(self.problem.batch) for name, value in self.native.report.items()}
 
+    def flat_part(self, v: Array, only_solved: bool) -> Array:
+        """(L2) of vectors like x; zero where x is unique, or has no derivative."""
+        source = np.ascontiguousarray(v)
+        target = np.empty_like(source)
+        self.native.flat_part(source.ctypes.data, target.ctypes.data, only_solved)
+        return target
+
     def shaped(self, name: str, value: Array | None) -> Block:
         """A gradient in the shape that the user gave the field."""
         given = self.problem.layout.given[name]

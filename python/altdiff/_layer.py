@@ -60,6 +60,12 @@ class Solved:
         report = self.batch.report()
         return report if self.settled is None else {**report, "objective": self.settled["objective"]}
 
+    @cached_property
+    def several_x(self) -> bool:
+        """Whether some instance has other solutions than the one that was chosen."""
+        chosen = ~self.report["unique"] & (self.report["status"] == Status.SOLVED)
+        return bool(chosen.any())
+
     def __deepcopy__(self, memo: object) -> Solved:
         """It never changes."""
         return self
@@ -129,6 +135,11 @@ def vjp(solved: Solved, bars: Mapping[str, Array | None], wanted: Iterable[str] 
 def jvp(solved: Solved, tangents: Mapping[str, MatrixLike | None]) -> dict[str, Array]:
     """Tangents of x, y, z and z_box for tangents of the fields (missing: zero)."""
     return solved.batch.jvp(tangents, solved.without_derivative, solved.only_solved)
+
+
+def flat_part(solved: Solved, v: Array) -> Array:
+    """(L2): the part of vectors like x along which x can move without cost; zero where there is none."""
+    return solved.batch.flat_part(v, solved.only_solved)
 
 
 def jacobian(solved: Solved, field: str) -> Array:

@@ -49,5 +49,8 @@ class Batch(Protocol):
     ) -> dict[str, Array]:
         """Tangents of x, y, z and z_box."""
 
+    def flat_part(self, v: Array, only_solved: bool) -> Array:
+        """(L2) of vectors like x; zero where x is unique, or has no derivative."""
+
     def jacobian(self, field: str, missing: float, only_solved: bool) -> Array:
         """The derivative of x with respect to a vector field."""

@@ -153,6 +153,14 @@ class SparseBatch:
                 out[name][index] = values
         return out
 
+    def flat_part(self, v: Array, only_solved: bool) -> Array:
+        """(L2) of vectors like x; zero where x is unique, or has no derivative."""
+        out = np.zeros_like(v)
+        for index, native in self._differentiable(only_solved).items():
+            if not native.unique:
+                out[index] = native.flat_part(v[index])
+        return out
+
     def jacobian(self, field: str, missing: float, only_solved: bool) -> Array:
         """The derivative of x with respect to a vector field."""
         layout = self.problem.layout

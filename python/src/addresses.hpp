@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "bindings.hpp"
 #include "linalg/memory.hpp"
 
 namespace altdiff::python {
@@ -55,6 +56,16 @@ BatchProgram program_at(Index size, Index n, Index m, Index p, const Addresses<8
 
 /// The first point of a solve, where there is one.
 PointBlock start_at(const BatchProgram& program, const std::optional<Addresses<4>>& initial);
+
+/// (L2) of a vector like x for each instance, from one address to another.
+template <class Batch>
+void write_flat_part(const Batch& batch, Address source, Address target, bool unless_solved) {
+  const auto size = static_cast<Index>(batch.solution.status.size());
+  const Eigen::Map<const DenseMatrix> v(at_address<const double>(source), batch.rows(0), size);
+  const WithoutGil without_gil;
+  Eigen::Map<DenseMatrix>(at_address(target), v.rows(), size) =
+      flat_part(batch.solution, v, {.unless_solved = unless_solved}, batch.num_threads);
+}
 
 /// x, y, z or z_box of a solved batch, as a new array.
 template <class Batch>

@@ -137,6 +137,7 @@ void bind_dense_batch(nb::module_& module) {
       .def("part", &part<DenseBatch>, "index"_a, "batched"_a)
       .def_prop_ro("report", &report)
       .def_prop_ro("all_solved", &DenseBatch::all_solved)
+      .def("flat_part", &write_flat_part<DenseBatch>, "source"_a, "target"_a, "unless_solved"_a)
       .def("vjp", &pull_back, "bars"_a, "wanted"_a, "batched"_a, "missing"_a, "unless_solved"_a)
       .def("jvp", &push_forward, "tangents"_a, "counts"_a, "targets"_a, "missing"_a, "unless_solved"_a)
       .def("jacobian", &write_jacobian, "field"_a, "target"_a, "missing"_a, "unless_solved"_a);

@@ -145,6 +145,13 @@ void bind_sparse_solution(nb::module_& module) {
       .def("jvp", &push_forward, "P"_a = none, "q"_a = none, "G"_a = none, "h"_a = none, "A"_a = none,
            "b"_a = none, "lb"_a = none, "ub"_a = none)
       .def(
+          "flat_part",
+          [](const Solved& s, const Vector& v) {
+            const WithoutGil without_gil;
+            return flat_part(s.solution, v);
+          },
+          "v"_a)
+      .def(
           "jacobian",
           [](const Solved& s, const std::string& field) {
             const WithoutGil without_gil;

@@ -125,6 +125,7 @@ void bind_smooth(nb::module_& module) {
       .def("part", &part<SmoothBatch>, "index"_a, "batched"_a)
       .def_prop_ro("report", &report)
       .def_prop_ro("all_solved", &SmoothBatch::all_solved)
+      .def("flat_part", &write_flat_part<SmoothBatch>, "source"_a, "target"_a, "unless_solved"_a)
       .def("vjp", &pull_back, "bars"_a, "wanted"_a, "batched"_a, "wanted_of_terms"_a, "wants_u"_a,
            "missing"_a, "unless_solved"_a)
       .def("jvp", &push_forward, "tangents"_a, "counts"_a, "of_terms"_a, "gradient"_a, "targets"_a,

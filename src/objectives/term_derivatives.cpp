@@ -115,4 +115,38 @@ void InstanceTerm::pull_back(const double* x, const double* u, double objective_
   }
 }
 
+/// D M u of H = M'D M.
+Vector InstanceTerm::bent_rows(const double* x, const double* u, Workspace& w) const {
+  Vector a;
+  set_direction(u, a);
+  (void)differentiate(x, w, Ends::All);
+  if (phi_.kind == TermKind::LogSumExp) return (w.first * centred(w, a).array()).matrix();
+  return (w.second * a.array()).matrix();
+}
+
+void InstanceTerm::add_turned(const double* x, const double* u, const InstanceTerm& dot, double* gradient,
+                              Workspace& w) const {
+  Sum g(gradient, n_);
+  if (quadratic() && dot.P_ != nullptr) {
+    const Rows P(dot.P_, n_, n_);
+    g += 0.5 * (P * Numbers(u, n_));
+    g += 0.5 * (P.transpose() * Numbers(u, n_));
+  } else if (!quadratic() && dot.map_ != nullptr) {
+    g += dot.M() * bent_rows(x, u, w);
+  }  // (N18)
+}
+
+void InstanceTerm::pull_back_turned(const double* x, const double* flat, const double* u,
+                                    const TermGradient& target, Workspace& w) const {
+  const Numbers f(flat, n_);
+  if (quadratic() && target.P != nullptr) {
+    const Vector half = 0.5 * f;
+    Eigen::Map<DenseMatrix> P(target.P, n_, n_);
+    P.noalias() += half * Numbers(u, n_).transpose();
+    P.noalias() += Numbers(u, n_) * half.transpose();
+  } else if (!quadratic() && target.map != nullptr) {
+    Eigen::Map<DenseMatrix>(target.map, n_, rows_).noalias() += f * bent_rows(x, u, w).transpose();
+  }  // (N18)
+}
+
 }  // namespace altdiff::detail

@@ -99,6 +99,14 @@ class InstanceTerm {
   void pull_back(const double* x, const double* u, double objective_bar, const TermGradient& target,
                  Workspace& w) const;
 
+  /// Adds what a change of the fields does to H u, but for what no flat direction sees.            (N18)
+  void add_turned(const double* x, const double* u, const InstanceTerm& dot, double* gradient,
+                  Workspace& w) const;
+
+  /// Adds to the gradients of the fields: that of flat'H u, where H flat = 0.                         (N18)
+  void pull_back_turned(const double* x, const double* flat, const double* u, const TermGradient& target,
+                        Workspace& w) const;
+
   /// Whether the row counts: one without a weight does not, nor does its domain.
   [[nodiscard]] bool present(Index i) const { return weight(i) > 0; }
   [[nodiscard]] bool quadratic() const { return phi_.kind == TermKind::Quadratic; }
@@ -137,6 +145,7 @@ class InstanceTerm {
   void add_hessian(double* hessian, Workspace& w) const;
   void scale_centred_rows(Workspace& w) const;
   void add_softmax_hessian(Eigen::Map<DenseMatrix>& H, const Workspace& w) const;
+  [[nodiscard]] Vector bent_rows(const double* x, const double* u, Workspace& w) const;
   [[nodiscard]] Vector centred(const Workspace& w, const Vector& v) const;
   double add_quadratic(const double* x, double* gradient, double* hessian, Workspace& w) const;
   void add_quadratic_cross(const double* x, const InstanceTerm& dot, double* gradient) const;

@@ -35,6 +35,13 @@ struct FieldTarget {
   }
 };
 
+/// The change of a term's fields, as a term of the same kind.
+Term with_shape_of(const Term& term, Term dot) {
+  dot.kind = term.kind;
+  dot.rows = term.rows;
+  return dot;
+}
+
 std::array<FieldTarget, 5> targets_of(const Term& term, const TermGradient& gradient, Index n) {
   const Index weights = term.kind == TermKind::LogSumExp ? 1 : term.rows;
   return {{{.field = term.P, .entries = n * n, .target = gradient.P},
@@ -42,6 +49,19 @@ std::array<FieldTarget, 5> targets_of(const Term& term, const TermGradient& grad
            {.field = term.weight, .entries = weights, .target = gradient.weight},
            {.field = term.map, .entries = term.rows * n, .target = gradient.map},
            {.field = term.offset, .entries = term.rows, .target = gradient.offset}}};
+}
+
+/// Where x is the least of many, what turns it.
+void add_turns(const Term& term, const EquivalentProgram& equivalent, std::size_t place,
+               const std::array<FieldTarget, 5>& targets, const AdjointBlock& block) {
+  for (const Turn& turn : block.turns) {
+    const Index i = turn.column;
+    const auto workspace = InstanceTerm::workspace(term.rows);
+    InstanceTerm here(term, i, turn.flat.size());
+    here.know_rows(equivalent.rows_of(i, place));
+    here.pull_back_turned(block.point.x.col(i).data(), turn.flat.data(), turn.u->x.data(),
+                          {.P = targets[0].of(i), .map = targets[3].of(i)}, *workspace);
+  }
 }
 
 /// (N6) of all instances; arrays that several use get the sum, in the order of the instances.
@@ -78,6 +98,25 @@ void write_term(const Term& term, const EquivalentProgram& equivalent, std::size
                      *workspace);
     }
   });
+  add_turns(term, equivalent, place, targets, block);
+}
+
+/// What the terms' changes turn of the least x of instance i, if it is one of many.
+void add_turned(const SmoothProgram& program, const SmoothSolution& solution, const SmoothTangent& dot,
+                Index i, PointBlock& moved) {
+  const auto& other = solution.linearisation->instances[at(i)].other;
+  if (dot.terms.empty() || other == nullptr || other->turn() == nullptr) return;
+  const Index n = program.constraints.n;
+  Vector change = Vector::Zero(n);
+  for (std::size_t t = 0; t < dot.terms.size(); ++t) {
+    InstanceTerm::Workspace workspace;
+    InstanceTerm own(program.terms[t], i, n);
+    own.know_rows(solution.equivalent->rows_of(i, t));
+    own.add_turned(solution.point.x.data() + i * n, other->turn()->x.data(),
+                   InstanceTerm(with_shape_of(program.terms[t], dot.terms[t]), i, n), change.data(),
+                   workspace);
+  }
+  moved.x.col(i) += other->flat_part(change);
 }
 
 }  // namespace
@@ -108,12 +147,10 @@ PointBlock jvp(const SmoothProgram& program, const SmoothSolution& solution, con
     if (!differentiable(solution, i, missing)) return;
     InstanceTerm::Workspace workspace;
     for (std::size_t t = 0; t < dot.terms.size(); ++t) {
-      Term tangent = dot.terms[t];
-      tangent.kind = program.terms[t].kind;
-      tangent.rows = program.terms[t].rows;
       InstanceTerm own(program.terms[t], i, n);
       own.know_rows(solution.equivalent->rows_of(i, t));
-      own.add_cross(solution.point.x.data() + i * n, InstanceTerm(tangent, i, n), change.data() + i * n,
+      own.add_cross(solution.point.x.data() + i * n,
+                    InstanceTerm(with_shape_of(program.terms[t], dot.terms[t]), i, n), change.data() + i * n,
                     workspace);
     }
   });
@@ -124,7 +161,10 @@ PointBlock jvp(const SmoothProgram& program, const SmoothSolution& solution, con
   tangent.p = sizes.p;
   tangent[Field::P] = {};
   tangent[Field::q] = {.data = change.data(), .count = sizes.size};
-  return jvp(solution.equivalent->program, solution, tangent, missing, num_threads);
+  PointBlock moved = jvp(solution.equivalent->program, solution, tangent, missing, num_threads);
+  for (Index i = 0; i < sizes.size; ++i)
+    if (differentiable(solution, i, missing)) add_turned(program, solution, dot, i, moved);
+  return moved;
 }
 
 }  // namespace altdiff

@@ -259,5 +259,20 @@ TEST(BatchDerivatives, OfInstancesThatWereHandedOnAreThoseOfALoop) {
   expect_sums_of_a_loop(Batch(instances), 26, 1e-7);
 }
 
+TEST(BatchDerivatives, TheFlatPartIsWhatPDoesNotSeeAndNothingWhereXIsUnique) {
+  Random random(27);
+  const Vector w = random.normals(4);
+  std::vector<QuadraticProgram<>> instances(2);
+  instances[0] = {.P = DenseMatrix::Identity(4, 4), .q = -w};
+  instances[1] = {.P = w * w.transpose(), .q = -w};
+  const Batch batch(instances);
+  const DenseMatrix v = random.normals(4, 2);
+  DenseMatrix expected = DenseMatrix::Zero(4, 2);
+  expected.col(1) = v.col(1) - w * (w.dot(v.col(1)) / w.squaredNorm());
+  expect_near(flat_part(solve(batch.program), v), expected, 1e-11);
+  for (Index i = 0; i < 2; ++i)
+    expect_near(flat_part(solve(instances[at(i)]), Vector(v.col(i))), expected.col(i), 1e-11);
+}
+
 }  // namespace
 }  // namespace altdiff::test

@@ -258,16 +258,22 @@ def test_tensors_without_numbers_give_shapes() -> None:
     assert solution.status.shape == (5,)
 
 
-@pytest.mark.parametrize("name", ["solve_qp", "solve_kkt"])
+@pytest.mark.parametrize("name", ["solve_qp", "solve_kkt", "project_flat", "pull_back"])
 def test_the_operators_keep_what_they_promise_to_the_compiler(name: str) -> None:
     values = problem(12)
     fields = [values[field].requires_grad_() for field in FIELDS]
     arguments: list[Any] = [*fields, "raise"]
+    solution: Any = solve_qp(**values)
+    point = [getattr(solution, part).detach() for part in POINT]
+    right_side = [torch.randn_like(part).requires_grad_() for part in point]
     if name == "solve_kkt":
-        solution: Any = solve_qp(**values)
-        point = [getattr(solution, part).detach() for part in POINT]
-        right_side = [torch.randn_like(part).requires_grad_() for part in point]
-        arguments = [*fields, *point, *right_side, "raise", 0]
+        arguments = [*fields, *point, *right_side, "raise", 0, True]
+    elif name == "project_flat":
+        arguments = [*fields, *point, right_side[0], "raise", 0]
+    elif name == "pull_back":  # what it is part of has second derivatives without it
+        bars = [part.detach() for part in right_side]
+        plain = [field.detach() for field in fields]
+        arguments = [*plain, *point, *bars, None, "raise", [True, False, *(True,) * 6]]
     torch.library.opcheck(getattr(torch.ops.altdiff, name).default, tuple(arguments))
 
 

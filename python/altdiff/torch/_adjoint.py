@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from altdiff._fields import FIELDS, POINT
 from altdiff._status import Status
-from altdiff.torch._products import Vector, field_gradients, field_tangents
+from altdiff.torch._least import Asked, filled, turned, turning_gradients
+from altdiff.torch._products import Vector, field_gradients, field_tangents, plus
 from altdiff.torch._sparse import attached
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torch import Tensor
 
+    from altdiff.torch._least import Maps
     from altdiff.torch._products import Fields
     from altdiff.torch._sparse import Patterns
-
-    LinearSolve: TypeAlias = Callable[[Fields, Vector], Vector]
 
 
 class Guard(NamedTuple):
@@ -50,30 +48,31 @@ def kept(saved: tuple[Tensor | None, ...], guard: Guard, patterns: Patterns | No
 
 
 def gradients(
-    solve: LinearSolve, guard: Guard, known: Kept, needed: tuple[bool, ...], bars: tuple[Tensor | None, ...]
+    maps: Maps, guard: Guard, known: Kept, needed: tuple[bool, ...], bars: tuple[Tensor | None, ...]
 ) -> list[Tensor | None]:
     """(V1)-(V9) for cotangents of x, y, z, z_box and objective."""
     point_bars, objective_bar = bars[: len(POINT)], bars[len(POINT)]
     adjoint = None
     if any(bar is not None for bar in point_bars):
-        adjoint = solve(known.fields, filled(point_bars, known.point))
+        adjoint = maps.solve(known.fields, filled(point_bars, known.point))
     if objective_bar is not None:
         objective_bar = _silenced(objective_bar, known.failed, guard)
-    return field_gradients(adjoint, objective_bar, known.point, known.fields, needed)
+    found = field_gradients(adjoint, objective_bar, known.point, known.fields, needed)
+    if bars[0] is not None:
+        turning = turning_gradients(maps, Asked(known.fields, needed), bars[0], known.point)
+        for place, gradient in zip((0, 2, 4), turning, strict=True):
+            found[place] = plus(found[place], gradient)  # (L5)
+    return found
 
 
 def tangents(
-    solve: LinearSolve, guard: Guard, known: Kept, changes: Fields
+    maps: Maps, guard: Guard, known: Kept, changes: Fields
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Those of x, y, z, z_box and objective: (T1), and the envelope theorem."""
+    """Those of x, y, z, z_box and objective: (T1), (L4), and the envelope theorem."""
     right_side, objective = field_tangents(changes, known.point, known.fields)
-    moved = solve(known.fields, filled(right_side, known.point))
+    moved = maps.solve(known.fields, filled(right_side, known.point))
+    moved = turned(maps, known.fields, changes, known.point, moved)
     return (*moved, _silenced(objective, known.failed, guard))
-
-
-def filled(parts: tuple[Tensor | None, ...], like: Vector) -> Vector:
-    """The vector, with zeros for None."""
-    return Vector(*(torch.zeros_like(b) if a is None else a for a, b in zip(parts, like, strict=True)))
 
 
 def _silenced(value: Tensor, failed: Tensor | None, guard: Guard) -> Tensor:

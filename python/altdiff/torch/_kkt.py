@@ -14,6 +14,8 @@ from altdiff.torch._problem import require_memory
 from altdiff.torch._tensors import to_tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
     from torch import Tensor
@@ -27,20 +29,36 @@ def solve_columns(solved: Solved, columns: int, right_side: tuple[Tensor, ...]) 
 
     An instance that failed has what its policy says, and zero for zero, so that a loss may leave it out.
     """
+    failed = None if solved.batch.all_solved else solved.report["status"] != Status.SOLVED
+    return _by_columns(solved, columns, right_side, lambda own: _solve(solved, failed, own))
+
+
+def flat_columns(solved: Solved, columns: int, v: Tensor) -> Tensor:
+    """(L2) for vectors like x, (*batch, *inner, n)."""
+    (flat,) = _by_columns(solved, columns, (v,), lambda own: [_layer.flat_part(solved, own[0])])
+    return flat
+
+
+def _by_columns(
+    solved: Solved,
+    columns: int,
+    vectors: tuple[Tensor, ...],
+    apply: Callable[[list[Array]], list[Array]],
+) -> tuple[Tensor, ...]:
+    """What a map of one vector for each instance makes of several."""
     require_memory(solved)
     batch = solved.batch.problem.layout.batch
-    inner = inner_shape(right_side, columns)
+    inner = inner_shape(vectors, columns)
     count = math.prod(inner)
     arrays = []
-    for part in right_side:
+    for part in vectors:
         whole = part.detach().expand(*batch, *inner, part.shape[-1])
         arrays.append(whole.reshape(*batch, count, part.shape[-1]).numpy())
-    failed = None if solved.batch.all_solved else solved.report["status"] != Status.SOLVED
-    solutions = [_solve(solved, failed, [array[..., i, :] for array in arrays]) for i in range(count)]
+    images = [apply([array[..., i, :] for array in arrays]) for i in range(count)]
     parts = []
-    for index, part in enumerate(right_side):
+    for index, part in enumerate(vectors):
         shape = (*batch, *inner, part.shape[-1])
-        own = [to_tensor(solution[index]) for solution in solutions]
+        own = [to_tensor(image[index]) for image in images]
         parts.append(torch.stack(own, -2).reshape(shape) if own else part.new_zeros(shape))
     return tuple(parts)
 
