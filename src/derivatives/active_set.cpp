@@ -1,6 +1,7 @@
 #include "derivatives/active_set.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "linalg/norms.hpp"
@@ -9,8 +10,10 @@ namespace altdiff::detail {
 
 namespace {
 constexpr double sign_tolerance = 1e-11;  // a multiplier or slack above minus this counts as not negative
+constexpr double nearly = 1e-10;          // of its size: a slack or a multiplier below it is zero
 constexpr double of_largest_x = 1e-3;     // what rounding of a variable that is zero is relative to
 constexpr double smallest_size = 1e-4;    // that slacks and multipliers are relative to
+constexpr double no_push = 1e-13;         // of a fixed variable, relative to the gradient
 constexpr double rounding = 1e-14;        // of a multiplier, relative to the gradient that it balances
 
 /// Below minus this a multiplier is negative.
@@ -58,6 +61,16 @@ int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S) {
 }
 
 template <Matrix M>
+void orient_fixed(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S) {
+  const double gradient = sizes_at(qp, v).gradient;
+  for (Index j = 0; j < qp.n(); ++j) {
+    if (qp.lb[j] != qp.ub[j]) continue;
+    if (std::abs(v.z_box[j]) <= no_push * gradient) v.z_box[j] = 0;
+    S.box[j] = v.z_box[j] < 0 ? -1 : 1;
+  }
+}
+
+template <Matrix M>
 Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v) {
   const Vector Px = qp.P * v.x;
   const double gradient = std::max({norm(Px), norm(qp.q), norm(v.y), norm(v.z), norm(v.z_box)});
@@ -65,6 +78,38 @@ Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v) {
   return {.rows = (absolute_terms(qp.G, v.x) + qp.h.cwiseAbs()).array() + around,
           .bounds = v.x.cwiseAbs().array() + around,
           .gradient = std::max(gradient, smallest_size)};
+}
+
+template <Matrix M>
+double zero_multiplier(const QuadraticProgram<M>& qp, const Point& v) {
+  return nearly * sizes_at(qp, v).gradient;
+}
+
+template <Matrix M>
+ActiveSet touching(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& S) {
+  const Vector s = qp.h - qp.G * v.x;
+  const Sizes sizes = sizes_at(qp, v);
+  ActiveSet C{.z = S.z, .box = S.box};
+  for (Index i = 0; i < qp.m(); ++i)
+    if (s[i] <= nearly * sizes.rows[i]) C.z[i] = 1;
+  for (Index j = 0; j < qp.n(); ++j) {
+    const double zero = nearly * sizes.bounds[j];
+    if (C.box[j] != 0) continue;
+    if (v.x[j] - qp.lb[j] <= zero) C.box[j] = -1;
+    if (qp.ub[j] - v.x[j] <= zero) C.box[j] = 1;
+  }
+  return C;  // (W2)
+}
+
+template <Matrix M>
+ActiveSet strictly_active(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& rows,
+                          double zero) {
+  ActiveSet S{.z = rows.z, .box = rows.box};
+  for (Index i = 0; i < qp.m(); ++i)
+    if (v.z[i] <= zero) S.z[i] = 0;
+  for (Index j = 0; j < qp.n(); ++j)
+    if (qp.lb[j] != qp.ub[j] && rows.box[j] * v.z_box[j] <= zero) S.box[j] = 0;
+  return S;
 }
 
 template <Matrix M>
@@ -88,8 +133,18 @@ template ActiveSet active_rows(const QuadraticProgram<DenseMatrix>&, const Point
 template ActiveSet active_rows(const QuadraticProgram<SparseMatrix>&, const Point&);
 template int mend(const QuadraticProgram<DenseMatrix>&, const Point&, ActiveSet&);
 template int mend(const QuadraticProgram<SparseMatrix>&, const Point&, ActiveSet&);
+template void orient_fixed(const QuadraticProgram<DenseMatrix>&, Point&, ActiveSet&);
+template void orient_fixed(const QuadraticProgram<SparseMatrix>&, Point&, ActiveSet&);
 template Sizes sizes_at(const QuadraticProgram<DenseMatrix>&, const Point&);
 template Sizes sizes_at(const QuadraticProgram<SparseMatrix>&, const Point&);
+template ActiveSet touching(const QuadraticProgram<DenseMatrix>&, const Point&, const ActiveSet&);
+template ActiveSet touching(const QuadraticProgram<SparseMatrix>&, const Point&, const ActiveSet&);
+template double zero_multiplier(const QuadraticProgram<DenseMatrix>&, const Point&);
+template double zero_multiplier(const QuadraticProgram<SparseMatrix>&, const Point&);
+template ActiveSet strictly_active(const QuadraticProgram<DenseMatrix>&, const Point&, const ActiveSet&,
+                                          double);
+template ActiveSet strictly_active(const QuadraticProgram<SparseMatrix>&, const Point&, const ActiveSet&,
+                                          double);
 template double margin(const QuadraticProgram<DenseMatrix>&, const Point&);
 template double margin(const QuadraticProgram<SparseMatrix>&, const Point&);
 

@@ -30,6 +30,11 @@ template <Matrix M>
 template <Matrix M>
 int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S);
 
+/// A variable that cannot move is at the bound that it is pushed against, and at ub where none pushes: a multiplier
+/// that is only rounding becomes zero.
+template <Matrix M>
+void orient_fixed(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S);
+
 /// What slacks and multipliers are compared with.
 struct Sizes {
   Vector rows, bounds;  ///< of a slack: what the value of its row is the sum of, and a little of the largest x
@@ -37,6 +42,19 @@ struct Sizes {
 };
 template <Matrix M>
 [[nodiscard]] Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v);
+
+/// S and every other row that holds with equality (W2).
+template <Matrix M>
+[[nodiscard]] ActiveSet touching(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& S);
+
+/// A multiplier below it is zero (W2).
+template <Matrix M>
+[[nodiscard]] double zero_multiplier(const QuadraticProgram<M>& qp, const Point& v);
+
+/// Those of `rows` with a multiplier above `zero`, and variables that cannot move.
+template <Matrix M>
+[[nodiscard]] ActiveSet strictly_active(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& rows,
+                                        double zero);
 
 /// min_i max(s_i, z_i), relative to these sizes, over the inequalities and bounds (G1); infinite if there are
 /// none.
@@ -47,8 +65,18 @@ extern template ActiveSet active_rows(const QuadraticProgram<DenseMatrix>&, cons
 extern template ActiveSet active_rows(const QuadraticProgram<SparseMatrix>&, const Point&);
 extern template int mend(const QuadraticProgram<DenseMatrix>&, const Point&, ActiveSet&);
 extern template int mend(const QuadraticProgram<SparseMatrix>&, const Point&, ActiveSet&);
+extern template void orient_fixed(const QuadraticProgram<DenseMatrix>&, Point&, ActiveSet&);
+extern template void orient_fixed(const QuadraticProgram<SparseMatrix>&, Point&, ActiveSet&);
 extern template Sizes sizes_at(const QuadraticProgram<DenseMatrix>&, const Point&);
 extern template Sizes sizes_at(const QuadraticProgram<SparseMatrix>&, const Point&);
+extern template ActiveSet touching(const QuadraticProgram<DenseMatrix>&, const Point&, const ActiveSet&);
+extern template ActiveSet touching(const QuadraticProgram<SparseMatrix>&, const Point&, const ActiveSet&);
+extern template double zero_multiplier(const QuadraticProgram<DenseMatrix>&, const Point&);
+extern template double zero_multiplier(const QuadraticProgram<SparseMatrix>&, const Point&);
+extern template ActiveSet strictly_active(const QuadraticProgram<DenseMatrix>&, const Point&, const ActiveSet&,
+                                          double);
+extern template ActiveSet strictly_active(const QuadraticProgram<SparseMatrix>&, const Point&, const ActiveSet&,
+                                          double);
 extern template double margin(const QuadraticProgram<DenseMatrix>&, const Point&);
 extern template double margin(const QuadraticProgram<SparseMatrix>&, const Point&);
 

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "derivatives/null_space.hpp"
-
 namespace altdiff::detail {
 
 namespace {
@@ -55,11 +53,12 @@ Vector central(const DenseMatrix& M) {
 
 }  // namespace
 
-void add_barrier_weights(const QuadraticProgram<SparseMatrix>& qp, const ActiveSet& W, ActiveSet& S) {
+void add_barrier_weights(const QuadraticProgram<SparseMatrix>& qp, const RowLengths& lengths, const ActiveSet& W,
+                         ActiveSet& S) {
   const DenseMatrix G(qp.G);
   std::vector<WeakRow> weak = list(W);
   while (!weak.empty()) {
-    const NullSpace strict(qp, S);
+    const NullSpace strict(qp, S, lengths);
     std::erase_if(weak, [&](const WeakRow& row) {
       const Vector normal = normal_of(G, row);
       const NullSpace::Reach reach = strict.reach_of(normal);

@@ -1,12 +1,9 @@
 #include "derivatives/degenerate.hpp"
 
 #include <algorithm>
-#include <concepts>
 
-#include "derivatives/barrier_weights.hpp"
 #include "derivatives/central_weights.hpp"
 #include "derivatives/least_multipliers.hpp"
-#include "derivatives/null_space.hpp"
 #include "derivatives/on_set.hpp"
 #include "derivatives/row_projection.hpp"
 #include "linalg/norms.hpp"
@@ -15,53 +12,10 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double nearly = 1e-10;       // of the scale: a slack or a multiplier below it is zero
 constexpr double good_enough = 1e-12;  // (R4) that no other sigma need improve
 constexpr double implied = 1e-7;       // of a row, outside the span of others
 constexpr Index probes = 3;            // directions that tell whether a row is in that span
 constexpr RoundLimits of_probes{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
-
-/// A multiplier below it is zero (W2).
-template <Matrix M>
-double zero_multiplier(const QuadraticProgram<M>& qp, const Point& v) {
-  return nearly * sizes_at(qp, v).gradient;
-}
-
-/// S and every other row that holds with equality.
-template <Matrix M>
-ActiveSet touching(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& S) {
-  const Vector s = qp.h - qp.G * v.x;
-  const Sizes sizes = sizes_at(qp, v);
-  ActiveSet C{.z = S.z, .box = S.box};
-  for (Index i = 0; i < qp.m(); ++i)
-    if (s[i] <= nearly * sizes.rows[i]) C.z[i] = 1;
-  for (Index j = 0; j < qp.n(); ++j) {
-    const double zero = nearly * sizes.bounds[j];
-    if (C.box[j] != 0) continue;
-    if (v.x[j] - qp.lb[j] <= zero) C.box[j] = -1;
-    if (qp.ub[j] - v.x[j] <= zero) C.box[j] = 1;
-  }
-  return C;  // (W2)
-}
-
-/// Those of `rows` with a multiplier that is not zero, and variables that cannot move.
-template <Matrix M>
-ActiveSet strictly_active(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& rows,
-                          double zero) {
-  ActiveSet S{.z = rows.z, .box = rows.box};
-  for (Index i = 0; i < qp.m(); ++i)
-    if (v.z[i] <= zero) S.z[i] = 0;
-  for (Index j = 0; j < qp.n(); ++j)
-    if (qp.lb[j] != qp.ub[j] && rows.box[j] * v.z_box[j] <= zero) S.box[j] = 0;
-  return S;
-}
-
-/// A variable that cannot move is at the bound that it is pushed against.
-template <Matrix M>
-void orient_fixed(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S) {
-  for (Index j = 0; j < qp.n(); ++j)
-    if (qp.lb[j] == qp.ub[j] && v.z_box[j] != 0) S.box[j] = v.z_box[j] < 0 ? -1 : 1;
-}
 
 /// Takes the rows out of W that strictly active ones imply: along them no direction that those allow moves.
 template <Matrix M>
@@ -92,16 +46,9 @@ std::optional<Point> with_least_multipliers(const QuadraticProgram<M>& qp, const
   Point x_alone = v;
   for (Vector* multipliers : {&x_alone.y, &x_alone.z, &x_alone.z_box}) multipliers->setZero();
   const double zero = zero_multiplier(qp, x_alone);
-  auto least = least_multipliers(qp, v, rows, 0.01 * zero, system);
+  const auto least = least_multipliers(qp, v, rows, 0.01 * zero, system);
   if (!least) return {};
   ActiveSet S = strictly_active(qp, *least, rows, zero);
-  if constexpr (std::same_as<M, SparseMatrix>) {
-    if (NullSpace::serves(qp)) {
-      NullSpace(qp, S).polish(qp, *least);
-      orient_fixed(qp, *least, S);
-      return mend(qp, *least, S) > 0 ? std::nullopt : least;
-    }
-  }
   PointBlock t{.x = least->x, .y = least->y, .z = least->z, .z_box = least->z_box};
   if (!solve_on(qp, S, data_of(qp, S), good_enough, system, t) || !t.x.allFinite()) return {};
   // Rounding in limits that say the same has moved the multipliers, by as much as penalties are large.
@@ -129,12 +76,6 @@ void settle_degenerate(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S, Au
   S = strictly_active(qp, v, rows, zero_multiplier(qp, v));
   orient_fixed(qp, v, S);
   ActiveSet W{.z = rows.z - S.z, .box = (S.box.array() == 0).select(rows.box, 0.0)};
-  if constexpr (std::same_as<M, SparseMatrix>) {
-    if (NullSpace::serves(qp)) {
-      add_barrier_weights(qp, W, S);
-      return;
-    }
-  }
   drop_implied(qp, S, W, system);
   const ActiveSet strict = S;
   if (add_central_weights(qp, W, S, system) && factorise_on(qp, S, system)) return;

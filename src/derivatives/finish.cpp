@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "derivatives/degenerate.hpp"
-#include "derivatives/null_space.hpp"
 #include "derivatives/on_set.hpp"
+#include "derivatives/settle_by_factors.hpp"
 
 namespace altdiff::detail {
 
@@ -38,14 +38,15 @@ Finished<M> linearised(const std::shared_ptr<const ScaledProgram<M>>& program, c
 
 /// The same where orthogonal factors can tell what depends on what.
 Finished<SparseMatrix> settled_by_factors(const std::shared_ptr<const ScaledProgram<SparseMatrix>>& program,
-                                          Point point, ActiveSet S, bool weak, SparseSystem& system) {
+                                          Point point, ActiveSet S, bool weak) {
   const auto& qp = program->qp;
   if (!weak) {
-    const NullSpace factors(qp, S);
+    const NullSpace factors(qp, S, RowLengths(*program));
     factors.polish(qp, point);
+    orient_fixed(qp, point, S);
     weak = !factors.independent();
   }
-  if (weak) settle_degenerate(qp, point, S, system);
+  if (weak) settle_by_factors(*program, point, S);
   return {.point = std::move(point),
           .linearisation = std::make_shared<NullSpaceLinearisation>(program, S),
           .set = std::move(S)};
@@ -58,10 +59,10 @@ Finished<SparseMatrix> settled(const std::shared_ptr<const ScaledProgram<SparseM
   const auto& qp = program->qp;
   const RoundLimits limits = derivative_limits(gradient_tolerance);
   const bool weak = has_weak_rows(qp, point, S);
-  if (qp.n() <= tiny) return settled_by_factors(program, std::move(point), std::move(S), weak, system);
+  if (qp.n() <= tiny) return settled_by_factors(program, std::move(point), std::move(S), weak);
   if (const int rounds = weak ? 0 : rounds_if_regular(qp, S, system, limits); rounds > 0)
     return linearised(program, point, S, gradient_tolerance, {.independent = true, .rounds = rounds}, system);
-  if (NullSpace::serves(qp)) return settled_by_factors(program, std::move(point), std::move(S), weak, system);
+  if (NullSpace::serves(qp)) return settled_by_factors(program, std::move(point), std::move(S), weak);
   const Rows rows = weak ? Rows::Dependent : rows_with_any(qp, S, limits, system);
   if (rows == Rows::Dependent) settle_degenerate(qp, point, S, system);
   if (rows == Rows::NearlyDependent) polish(qp, S, system, point);
@@ -117,7 +118,8 @@ std::optional<Finished<M>> finish(const std::shared_ptr<const ScaledProgram<M>>&
   int fewest_changes = std::numeric_limits<int>::max();
   for (int change = 0, idle = 0; change <= max_set_changes && idle <= max_idle; ++change) {
     if (!solve_on(qp, S, data_of(qp, S), good_enough, system, t) || !t.x.allFinite()) return {};
-    const Point point{.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
+    Point point{.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
+    orient_fixed(qp, point, S);
     const int changes = mend(qp, point, S);
     if (changes == 0) return settled(program, point, S, gradient_tolerance, system);
     idle = changes < fewest_changes ? 0 : idle + 1;

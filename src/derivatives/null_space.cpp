@@ -29,7 +29,16 @@ DenseMatrix dense_rows(const SparseMatrix& X, const std::vector<Index>& rows) {
 
 }  // namespace
 
-NullSpace::NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set)
+RowLengths::RowLengths(const ScaledProgram<SparseMatrix>& program) : box(program.D.cwiseInverse()) {
+  const auto lengths = [&](const SparseMatrix& rows) -> Vector {
+    const Vector found = (DenseMatrix(rows) * box.asDiagonal()).rowwise().norm();
+    return (found.array() > 0).select(found, 1.0);
+  };
+  y = lengths(program.qp.A);
+  z = lengths(program.qp.G);
+}
+
+NullSpace::NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set, const RowLengths& lengths)
     : set_(std::move(set)), H_(qp.P), box_weights_(Vector::Zero(qp.n())) {
   const auto give = [&](const Vector& of, Index i) { return set_.soft() ? of[i] : 0.0; };
   for (Index j = 0; j < qp.n(); ++j) (set_.holds(j) ? held_ : free_).push_back(j);
@@ -54,11 +63,21 @@ NullSpace::NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set)
     factors.setThreshold(dependent_tol);
     factors.compute(C_.transpose());
     rank_ = factors.rank();
-    C_inverse_ = factors.pseudoInverse().transpose();
+    C_inverse_ = independent() ? DenseMatrix(factors.pseudoInverse().transpose()) : inverse_by(lengths);
     const DenseMatrix Q = factors.householderQ();
     Z_ = Q.rightCols(count() - rank_);  // (Z1)
   }
   find_curvature(norm(P));
+}
+
+/// C+ where rows depend on each other: with multipliers that are least in other units.
+DenseMatrix NullSpace::inverse_by(const RowLengths& lengths) const {
+  Vector units(C_.rows());
+  units << lengths.y, lengths.z(strict_);
+  Eigen::CompleteOrthogonalDecomposition<DenseMatrix> factors(C_.rows(), C_.cols());
+  factors.setThreshold(dependent_tol);
+  factors.compute(units.cwiseInverse().asDiagonal() * C_);
+  return factors.pseudoInverse() * units.cwiseInverse().asDiagonal();
 }
 
 /// N, and the directions of Z in which there is no curvature.

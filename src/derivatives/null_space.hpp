@@ -8,6 +8,14 @@
 
 namespace altdiff::detail {
 
+/// How long rows are in the user's units, in those of the program: what multipliers are measured by where they are
+/// not unique.
+struct RowLengths {
+  Vector y, z, box;
+
+  explicit RowLengths(const ScaledProgram<SparseMatrix>& program);
+};
+
 /// (A2) on an active set by orthogonal factors, for a program that is small enough to be dense here. Strict
 /// bounds hold their variables; of what is left, C are the strict rows over the free variables, and rows that
 /// give way are part of the Hessian, H = P + sum_i w_i G_i'G_i.
@@ -22,7 +30,8 @@ namespace altdiff::detail {
 /// they converge.
 class NullSpace {
  public:
-  NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set);
+  /// `lengths`: of rows that depend on each other the multipliers are least in these units.
+  NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set, const RowLengths& lengths);
 
   static constexpr Index largest = 128;  ///< number of variables for which it is quick
   [[nodiscard]] static bool serves(const QuadraticProgram<SparseMatrix>& qp) { return qp.n() <= largest; }
@@ -51,6 +60,7 @@ class NullSpace {
   void polish(const QuadraticProgram<SparseMatrix>& qp, Point& point) const;
 
  private:
+  [[nodiscard]] DenseMatrix inverse_by(const RowLengths& lengths) const;
   void find_curvature(double largest_P);
   void find_maps() const;
   [[nodiscard]] Index count() const { return static_cast<Index>(free_.size()); }
@@ -76,7 +86,9 @@ class NullSpaceLinearisation final : public Linearisation {
  public:
   NullSpaceLinearisation(std::shared_ptr<const ScaledProgram<SparseMatrix>> program, const ActiveSet& set,
                          bool several_x = false)
-      : program_(std::move(program)), system_(program_->qp, set), several_x_(several_x) {}
+      : program_(std::move(program)),
+        system_(program_->qp, set, RowLengths(*program_)),
+        several_x_(several_x) {}
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override {
     return program_->to_user(system_.solve(program_->right_side_from_user(right_side)));

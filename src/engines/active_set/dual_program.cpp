@@ -39,10 +39,7 @@ KeptSet::KeptSet(const DualState& state) {
   const auto stride = static_cast<std::size_t>(state.stride());
   for (std::size_t s = 0; s < count; ++s) {
     const auto row = static_cast<std::int32_t>(state.rows[s]);
-    // A row whose limits are equal is held by the one that it is pushed against.
-    const double multiplier = state.lambda[s];
-    const bool upper =
-        multiplier != 0 ? multiplier > 0 : state.side[static_cast<std::size_t>(state.rows[s])] > 0;
+    const bool upper = state.side[static_cast<std::size_t>(state.rows[s])] > 0;
     rows_.push_back(upper ? row + 1 : -(row + 1));
     const auto column = state.factor.begin() + static_cast<std::ptrdiff_t>(s * stride);
     factor_.insert(factor_.end(), column + static_cast<std::ptrdiff_t>(s),

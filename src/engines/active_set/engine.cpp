@@ -166,6 +166,7 @@ void ActiveSetEngine::run(std::span<DualState> states) {
       if (state.outcome == DualState::Outcome::Solved && !residuals[at_index(j)].below(worth_mending))
         mend(j, state);
     }
+    orient_fixed(run, states);
     measure_margin(run);
     mark_ill_conditioned(run, states);
   }
@@ -253,6 +254,28 @@ void ActiveSetEngine::split_multipliers(const Run& run, std::span<const DualStat
       const bool fixed = lower_(row, j) == upper_(row, j);
       const double value = lambda_(row, j);
       point.z_box(bounded_[i], j) = fixed || side[at_index(row)] * value > 0 ? value : 0;
+    }
+  }
+}
+
+/// A row whose limits are equal is held by the one that it is pushed against, and by the upper one where nothing
+/// pushes.
+void ActiveSetEngine::orient_fixed(const Run& run, std::span<DualState> states) {
+  const double* lengths = at(run.first).space->lengths();
+  for (Index j = run.first; j < run.first + run.count; ++j) {
+    DualState& state = states[at_index(j)];
+    if (state.outcome != DualState::Outcome::Solved) continue;
+    double largest = size_[at_index(j)];
+    for (const Index row : state.rows)
+      largest = std::max(largest, std::abs(lambda_(row, j)) * lengths[row]);
+    for (std::size_t s = 0; s < state.rows.size(); ++s) {
+      const Index row = state.rows[s];
+      if (row < m_ || lower_(row, j) != upper_(row, j)) continue;
+      double& lambda = lambda_(row, j);
+      if (std::abs(lambda) * lengths[row] <= rounding * largest) lambda = 0;
+      state.lambda[s] = lambda;
+      state.side[at_index(row)] = lambda < 0 ? -1 : 1;
+      point.z_box(bounded_[at_index(row - m_)], j) = lambda;
     }
   }
 }

@@ -105,6 +105,7 @@ class ActiveSetEngine {
   [[nodiscard]] bool drop_wrong_signs(Index column, DualState& state);
   [[nodiscard]] double row_size(Index column, Index row) const;
   void correct(const Run& run, std::span<DualState> state);
+  void orient_fixed(const Run& run, std::span<DualState> states);
   void measure_margin(const Run& run);
   [[nodiscard]] bool touches(Index row, Index column) const;
   void mark_ill_conditioned(const Run& run, std::span<const DualState> states);

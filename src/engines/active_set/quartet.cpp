@@ -313,11 +313,22 @@ void Quartet::solve(const std::array<Instance, lanes>& instances, const std::vec
     result.exact[lane] = s.solved[l] != 0 && pivots[l] >= ill_conditioned;
     result.changes[lane] = static_cast<int>(s.changes[l]);
   }
-  for (Index row = 0; row < k_; ++row) {  // a row with equal limits is held by the one it is pushed against
-    const LaneMask below = s.lower[row] == s.upper[row] && s.lambda[row] < 0;
-    side_[row] = below ? -side_[row] * side_[row] : side_[row];
-  }
+  orient_fixed(s);
   write(data, instances, bounded, result);
+}
+
+/// A row with equal limits is held by the one that it is pushed against, and by the upper one where nothing pushes.
+void Quartet::orient_fixed(const Search& s) const {
+  Lanes largest = s.size;
+  for (Index row = 0; row < k_; ++row) largest = larger(largest, absolute(s.lambda[row]) * s.lengths[row]);
+  for (Index row = 0; row < k_; ++row) {
+    const LaneMask fixed = s.lower[row] == s.upper[row];
+    const LaneMask idle = absolute(s.lambda[row]) * s.lengths[row] <= rounding * largest;
+    s.lambda[row] = fixed & idle ? Lanes{} : s.lambda[row];
+    const Lanes size = side_[row] * side_[row];
+    const Lanes pushed = s.lambda[row] < 0 ? -size : size;
+    side_[row] = fixed ? pushed : side_[row];
+  }
 }
 
 /// The point, its products with the user's data, and what they say of it.

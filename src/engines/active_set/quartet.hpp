@@ -78,6 +78,7 @@ class Quartet {
   void search(Search& search) const;
   [[nodiscard]] Lanes flip_wrong_signs(const Search& search, const LaneMask& running) const;
   [[nodiscard]] Lanes solve_on_sets(const Search& search) const;
+  void orient_fixed(const Search& search) const;
   void write(Data& data, const std::array<Instance, lanes>& instances, const std::vector<Index>& bounded,
              QuartetResult& result) const;
   [[nodiscard]] Lanes measure_margin(const Search& search, const Lanes* Gx, const Lanes* x,

@@ -1,0 +1,76 @@
+#include "derivatives/least_nonnegative.hpp"
+
+#include <Eigen/QR>
+#include <cmath>
+#include <limits>
+
+#include "engines/active_set/goldfarb_idnani.hpp"
+#include "linalg/at.hpp"
+#include "linalg/norms.hpp"
+
+namespace altdiff::detail {
+
+namespace {
+
+constexpr double dependent_tol = 1e-11;  // pivot of a column, relative to the largest
+constexpr double unmovable = 1e-12;      // squared length of a row in the null space of C
+constexpr double dependent_rows = 2e-14;  // see GoldfarbIdnani
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+/// (AS3) for lambda_i >= 0: with Pi the projection on the null space of C, lambda = lambda_0 + Pi s, s >= 0, and s_i
+/// is zero where lambda_i is not.
+bool push_up(const DenseMatrix& Pi, const std::vector<Index>& signed_rows, double tiny, Vector& lambda) {
+  const auto k = static_cast<Index>(signed_rows.size());
+  const DenseMatrix M = Pi(signed_rows, signed_rows);
+  const Vector t = lambda(signed_rows);
+  const Vector zero = Vector::Zero(k);
+  const Vector bottom = Vector::Constant(k, -tiny);
+  const Vector none = Vector::Constant(k, infinite);
+  Vector lengths(k);
+  for (Index i = 0; i < k; ++i) lengths[i] = M(i, i) > unmovable ? std::sqrt(M(i, i)) : infinite;
+  const DualProgram program{.k = k,
+                            .M = M.data(),
+                            .stride = k,
+                            .t = t.data(),
+                            .lower = zero.data(),
+                            .upper = none.data(),
+                            .bottom = bottom.data(),
+                            .ceiling = none.data(),
+                            .lengths = lengths.data(),
+                            .size = lambda.norm()};
+  DualState state;
+  state.side.assign(at(k), 0);
+  GoldfarbIdnani(k, k, dependent_rows).run(program, state);
+  if (state.outcome != DualState::Outcome::Solved) return false;
+  for (Index s = 0; s < state.count(); ++s)
+    lambda -= state.lambda[at(s)] * Pi.col(signed_rows[at(state.row(s))]);
+  return true;
+}
+
+}  // namespace
+
+std::optional<Vector> least_nonnegative(const DenseMatrix& C, const Vector& g, const std::vector<bool>& free,
+                                        double tiny, double balanced) {
+  if (C.cols() == 0) return norm(g) <= balanced ? std::optional(Vector()) : std::nullopt;
+  Eigen::CompleteOrthogonalDecomposition<DenseMatrix> factors(C.rows(), C.cols());
+  factors.setThreshold(dependent_tol);
+  factors.compute(C);
+  Vector lambda = factors.solve(-g);
+  std::vector<Index> signed_rows;
+  bool right = true;
+  for (Index i = 0; i < C.cols(); ++i) {
+    if (free[at(i)]) continue;
+    signed_rows.push_back(i);
+    right &= lambda[i] >= -tiny;
+  }
+  if (!right) {
+    DenseMatrix Pi = -factors.pseudoInverse() * C;
+    Pi.diagonal().array() += 1;
+    if (!push_up(0.5 * (Pi + Pi.transpose()), signed_rows, tiny, lambda)) return {};
+  }
+  for (const Index i : signed_rows) lambda[i] = std::max(0.0, lambda[i]);
+  if (!(norm(C * lambda + g) <= balanced)) return {};
+  return lambda;
+}
+
+}  // namespace altdiff::detail

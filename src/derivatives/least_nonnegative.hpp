@@ -1,0 +1,16 @@
+#pragma once
+
+#include <altdiff/matrix.hpp>
+#include <optional>
+#include <vector>
+
+namespace altdiff::detail {
+
+/// The shortest lambda with C lambda = -g, where lambda_i >= 0 unless i is `free`; C has one column a row of
+/// constraints (W3). A multiplier below `tiny` is zero; C lambda + g may be as large as `balanced`. Empty if the
+/// search does not end.
+[[nodiscard]] std::optional<Vector> least_nonnegative(const DenseMatrix& C, const Vector& g,
+                                                      const std::vector<bool>& free, double tiny,
+                                                      double balanced);
+
+}  // namespace altdiff::detail
