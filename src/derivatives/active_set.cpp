@@ -14,14 +14,7 @@ constexpr double nearly = 1e-10;          // of its size: a slack or a multiplie
 constexpr double of_largest_x = 1e-3;     // what rounding of a variable that is zero is relative to
 constexpr double smallest_size = 1e-4;    // that slacks and multipliers are relative to
 constexpr double no_push = 1e-13;         // of a fixed variable, relative to the gradient
-constexpr double rounding = 1e-14;        // of a multiplier, relative to the gradient that it balances
-
-/// Below minus this a multiplier is negative.
-template <Matrix M>
-double negative(const QuadraticProgram<M>& qp, const Point& v) {
-  const double gradient = std::max({norm(qp.q), norm(v.y), norm(v.z), norm(v.z_box)});
-  return std::max(sign_tolerance, rounding * gradient);
-}
+constexpr double rounding = 1e-14;        // of a multiplier and a slack, relative to their sizes
 
 }  // namespace
 
@@ -41,7 +34,11 @@ ActiveSet active_rows(const QuadraticProgram<M>& qp, const Point& v) {
 template <Matrix M>
 int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S) {
   const Vector s = qp.h - qp.G * v.x;
-  const double multiplier_tolerance = negative(qp, v);
+  const Sizes sizes = sizes_at(qp, v);
+  const double multiplier_tolerance = std::max(sign_tolerance, rounding * sizes.gradient);
+  const auto violated = [](double slack, double size) {
+    return slack < -std::max(sign_tolerance, rounding * size);
+  };
   int changes = 0;
   const auto set = [&](double& member, double value) {
     changes += member != value ? 1 : 0;
@@ -49,13 +46,13 @@ int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S) {
   };
   for (Index i = 0; i < qp.m(); ++i) {
     if (S.z[i] != 0 && v.z[i] < -multiplier_tolerance) set(S.z[i], 0);
-    if (S.z[i] == 0 && s[i] < -sign_tolerance) set(S.z[i], 1);
+    if (S.z[i] == 0 && violated(s[i], sizes.rows[i])) set(S.z[i], 1);
   }
   for (Index j = 0; j < qp.n(); ++j) {
     const bool fixed = qp.lb[j] == qp.ub[j];
     if (S.box[j] * v.z_box[j] < -multiplier_tolerance) set(S.box[j], fixed ? -S.box[j] : 0);
-    if (S.box[j] == 0 && v.x[j] - qp.ub[j] > sign_tolerance) set(S.box[j], 1);
-    if (S.box[j] == 0 && qp.lb[j] - v.x[j] > sign_tolerance) set(S.box[j], -1);
+    if (S.box[j] == 0 && violated(qp.ub[j] - v.x[j], sizes.bounds[j])) set(S.box[j], 1);
+    if (S.box[j] == 0 && violated(v.x[j] - qp.lb[j], sizes.bounds[j])) set(S.box[j], -1);
   }
   return changes;
 }

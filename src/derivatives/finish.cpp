@@ -38,15 +38,12 @@ Finished<M> linearised(const std::shared_ptr<const ScaledProgram<M>>& program, c
 
 /// The same where orthogonal factors can tell what depends on what.
 Finished<SparseMatrix> settled_by_factors(const std::shared_ptr<const ScaledProgram<SparseMatrix>>& program,
-                                          Point point, ActiveSet S, bool weak) {
+                                          Point point, ActiveSet S) {
   const auto& qp = program->qp;
-  if (!weak) {
-    const NullSpace factors(qp, S, RowLengths(*program));
-    factors.polish(qp, point);
-    orient_fixed(qp, point, S);
-    weak = !factors.independent();
-  }
-  if (weak) settle_by_factors(*program, point, S);
+  const NullSpace factors(qp, S, RowLengths(*program));
+  factors.polish(qp, point);  // whether a row is weak shows only then
+  orient_fixed(qp, point, S);
+  if (!factors.independent() || has_weak_rows(qp, point, S)) settle_by_factors(*program, point, S);
   return {.point = std::move(point),
           .linearisation = std::make_shared<NullSpaceLinearisation>(program, S),
           .set = std::move(S)};
@@ -58,11 +55,11 @@ Finished<SparseMatrix> settled(const std::shared_ptr<const ScaledProgram<SparseM
                                ActiveSet S, double gradient_tolerance, SparseSystem& system) {
   const auto& qp = program->qp;
   const RoundLimits limits = derivative_limits(gradient_tolerance);
+  if (qp.n() <= tiny) return settled_by_factors(program, std::move(point), std::move(S));
   const bool weak = has_weak_rows(qp, point, S);
-  if (qp.n() <= tiny) return settled_by_factors(program, std::move(point), std::move(S), weak);
   if (const int rounds = weak ? 0 : rounds_if_regular(qp, S, system, limits); rounds > 0)
     return linearised(program, point, S, gradient_tolerance, {.independent = true, .rounds = rounds}, system);
-  if (NullSpace::serves(qp)) return settled_by_factors(program, std::move(point), std::move(S), weak);
+  if (NullSpace::serves(qp)) return settled_by_factors(program, std::move(point), std::move(S));
   const Rows rows = weak ? Rows::Dependent : rows_with_any(qp, S, limits, system);
   if (rows == Rows::Dependent) settle_degenerate(qp, point, S, system);
   if (rows == Rows::NearlyDependent) polish(qp, S, system, point);

@@ -50,12 +50,13 @@ bool push_up(const DenseMatrix& Pi, const std::vector<Index>& signed_rows, doubl
 }  // namespace
 
 std::optional<Vector> least_nonnegative(const DenseMatrix& C, const Vector& g, const std::vector<bool>& free,
-                                        double tiny, double balanced) {
+                                        double balanced) {
   if (C.cols() == 0) return norm(g) <= balanced ? std::optional(Vector()) : std::nullopt;
   Eigen::CompleteOrthogonalDecomposition<DenseMatrix> factors(C.rows(), C.cols());
   factors.setThreshold(dependent_tol);
   factors.compute(C);
   Vector lambda = factors.solve(-g);
+  const double tiny = rounding * norm(lambda);
   std::vector<Index> signed_rows;
   bool right = true;
   for (Index i = 0; i < C.cols(); ++i) {

@@ -11,7 +11,6 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double tiny = 0.01;       // of what counts as a zero multiplier: on which side rounding leaves it is no matter
 constexpr double balanced = 1e-10;  // of the gradient, relative
 
 using Program = QuadraticProgram<SparseMatrix>;
@@ -42,11 +41,9 @@ class Touching {
   }
 
   /// (W3); only x of `v` is read, and kept.
-  [[nodiscard]] std::optional<Point> least(const Program& qp, const Point& v, double zero) const {
+  [[nodiscard]] std::optional<Point> least(const Program& qp, const Point& v) const {
     const Vector gradient = qp.P * v.x + qp.q;
-    const double unit = units_.size() > 0 ? norm(units_) : 1;
-    const auto lambda =
-        least_nonnegative(normals_, gradient, free_, tiny * zero * unit, balanced * sizes_at(qp, v).gradient);
+    const auto lambda = least_nonnegative(normals_, gradient, free_, balanced * sizes_at(qp, v).gradient);
     if (!lambda) return {};
     const Vector multipliers = lambda->cwiseQuotient(units_);
     Point found{.x = v.x, .y = multipliers.head(p_), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(qp.n())};
@@ -73,7 +70,7 @@ std::optional<Point> with_least_multipliers(const Program& qp, const RowLengths&
                       .z = Vector::Zero(qp.m()),
                       .z_box = Vector::Zero(qp.n())};
   const double zero = zero_multiplier(qp, x_alone);
-  auto least = Touching(qp, rows, lengths).least(qp, x_alone, zero);
+  auto least = Touching(qp, rows, lengths).least(qp, x_alone);
   if (!least) return {};
   ActiveSet S = strictly_active(qp, *least, rows, zero);
   NullSpace(qp, S, lengths).polish(qp, *least);
