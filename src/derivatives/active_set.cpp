@@ -86,14 +86,15 @@ template <Matrix M>
 ActiveSet touching(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& S) {
   const Vector s = qp.h - qp.G * v.x;
   const Sizes sizes = sizes_at(qp, v);
-  ActiveSet C{.z = S.z, .box = S.box};
+  const double push = nearly * sizes.gradient;
+  ActiveSet C{.z = Vector::Zero(qp.m()), .box = Vector::Zero(qp.n())};
   for (Index i = 0; i < qp.m(); ++i)
-    if (s[i] <= nearly * sizes.rows[i]) C.z[i] = 1;
+    if (s[i] <= nearly * sizes.rows[i] || (S.z[i] != 0 && v.z[i] > push)) C.z[i] = 1;
   for (Index j = 0; j < qp.n(); ++j) {
     const double zero = nearly * sizes.bounds[j];
-    if (C.box[j] != 0) continue;
     if (v.x[j] - qp.lb[j] <= zero) C.box[j] = -1;
     if (qp.ub[j] - v.x[j] <= zero) C.box[j] = 1;
+    if (S.box[j] != 0 && (C.box[j] != 0 || S.box[j] * v.z_box[j] > push)) C.box[j] = S.box[j];
   }
   return C;  // (W2)
 }

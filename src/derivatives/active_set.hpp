@@ -43,7 +43,7 @@ struct Sizes {
 template <Matrix M>
 [[nodiscard]] Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v);
 
-/// S and every other row that holds with equality (W2).
+/// The rows that hold with equality, and those of S that push (W2).
 template <Matrix M>
 [[nodiscard]] ActiveSet touching(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& S);
 

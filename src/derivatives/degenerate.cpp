@@ -65,7 +65,7 @@ template <Matrix M>
 bool has_weak_rows(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& S) {
   const ActiveSet rows = touching(qp, v, S);
   const ActiveSet strict = strictly_active(qp, v, rows, zero_multiplier(qp, v));
-  return rows.z != strict.z || rows.box != strict.box;  // (W2)
+  return S.z != strict.z || S.box != strict.box || rows.z != strict.z || rows.box != strict.box;  // (W2)
 }
 
 template <Matrix M>

@@ -148,11 +148,6 @@ DenseMatrix NullSpace::flat_part(const DenseMatrix& columns) const {
   return part;
 }
 
-NullSpace::Reach NullSpace::reach_of(const Vector& row) const {
-  const Vector of_free = row(free_);
-  return {.inside = (Z_.transpose() * of_free).norm(), .flat = (flat_.transpose() * of_free).norm()};
-}
-
 DenseMatrix NullSpace::response(const DenseMatrix& rows) const {
   const DenseMatrix of_free = rows(free_, all);
   return of_free.transpose() * N_ * of_free;

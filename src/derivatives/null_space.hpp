@@ -46,12 +46,10 @@ class NullSpace {
   /// What there is of each column in flat directions, in the units of the program (L2).
   [[nodiscard]] DenseMatrix flat_part(const DenseMatrix& columns) const;
 
-  /// How a row of constraints stands to the directions that S leaves.
-  struct Reach {
-    double inside = 0;  ///< length of its part in them: none, and the rows of S imply it
-    double flat = 0;    ///< and in those of them without curvature
-  };
-  [[nodiscard]] Reach reach_of(const Vector& row) const;
+  /// What there is of rows, one column each, in the directions that S leaves, and in those of them without
+  /// curvature.
+  [[nodiscard]] DenseMatrix inside(const DenseMatrix& rows) const { return Z_.transpose() * rows(free_, Eigen::all); }
+  [[nodiscard]] DenseMatrix flat(const DenseMatrix& rows) const { return flat_.transpose() * rows(free_, Eigen::all); }
 
   /// rows' N rows, one column a row: how these rows move if each of them is pushed.
   [[nodiscard]] DenseMatrix response(const DenseMatrix& rows) const;

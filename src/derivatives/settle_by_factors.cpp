@@ -83,8 +83,9 @@ std::optional<Point> with_least_multipliers(const Program& qp, const RowLengths&
 void settle_by_factors(const ScaledProgram<SparseMatrix>& program, Point& v, ActiveSet& S) {
   const auto& qp = program.qp;
   const RowLengths lengths(program);
-  const ActiveSet rows = touching(qp, v, S);
+  ActiveSet rows = touching(qp, v, S);
   if (auto least = with_least_multipliers(qp, lengths, v, rows)) v = std::move(*least);
+  rows = touching(qp, v, rows);  // an engine's multipliers may have spoken for rows that do not
   S = strictly_active(qp, v, rows, zero_multiplier(qp, v));
   orient_fixed(qp, v, S);
   const ActiveSet W{.z = rows.z - S.z, .box = (S.box.array() == 0).select(rows.box, 0.0)};
