@@ -79,7 +79,7 @@ def test_the_active_set_stays_up_to_the_largest_step_and_not_beyond() -> None:
 
 
 def test_a_well_conditioned_adjoint_needs_few_rounds() -> None:
-    known = known_problem(seed=2, n=8, m=6, p=2)
+    known = known_problem(seed=2, n=40, m=30, p=10)
     qp = altdiff.QuadraticProgram(**known.data)
     assert 1 <= rounds(qp) <= 4
     assert check(qp, 10.0).rounds <= 4

@@ -4,6 +4,7 @@
     python -m tests.stress tiny --structures integer linear --ways alone batch
     python -m tests.stress exact --count 10000
     python -m tests.stress maps --count 2000
+    python -m tests.stress company --count 20000
     python -m tests.stress smooth --count 2000
     python -m tests.stress smooth --structure spread --only 17
     python -m tests.stress quick --workers 2
@@ -19,7 +20,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.stress import exact, faults, maps, one, smooth, tiny
+from tests.stress import company, exact, faults, maps, one, smooth, tiny
 from tests.stress.structures import STRUCTURES
 from tests.stress.ways import WAYS
 
@@ -27,6 +28,7 @@ PARTS = {  # how many programs by default, and how many in `quick`
     "tiny": (tiny.main, 500_000, 4_000),
     "exact": (exact.main, 10_000, 400),
     "maps": (maps.main, 2_000, 448),
+    "company": (company.main, 20_000, 1_248),
     "smooth": (smooth.main, 2_000, 448),
     "faults": (faults.main, 8, 1),  # memory limits for each path; 1: a few paths only
 }
