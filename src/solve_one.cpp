@@ -448,8 +448,7 @@ class Solver {
     const auto solve = [&](const QuadraticProgram<Sparse>& qp) {
       return solve_carefully(qp, settings_).points;
     };
-    AugmentedSystem<Sparse> system(program->qp.P, program->qp.A, program->qp.G);
-    auto found = least_norm(program, first_found, settings_.gradient_tolerance, system, solve);
+    auto found = least_norm(program, first_found, settings_.gradient_tolerance, solve);
     if (!found) return;
     const Solution<M> first = solution_;
     accept_user(program->to_user(found->point));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "derivatives/constraint_normals.hpp"
 #include "derivatives/least_nonnegative.hpp"
 #include "linalg/at.hpp"
 
@@ -18,28 +19,6 @@ constexpr double implied = 1e-7;     // part of a row that the strict rows leave
 constexpr double flat = 1e-7;        // part of what is left that has no curvature
 constexpr double opposed = 1e-9;     // what others leave of a row, relative
 constexpr double as_strict = 1e9;    // weight times response: as good as infinite
-
-/// A weak row: of G, or the bound of a variable.
-struct WeakRow {
-  Index place;
-  double side;  // of a bound; zero: a row of G
-};
-
-std::vector<WeakRow> list(const ActiveSet& W) {
-  std::vector<WeakRow> rows;
-  for (Index i = 0; i < W.z.size(); ++i)
-    if (W.z[i] != 0) rows.push_back({.place = i, .side = 0});
-  for (Index j = 0; j < W.box.size(); ++j)
-    if (W.box[j] != 0) rows.push_back({.place = j, .side = W.box[j]});
-  return rows;
-}
-
-Vector normal_of(const DenseMatrix& G, const WeakRow& row) {
-  if (row.side == 0) return G.row(row.place);
-  Vector unit = Vector::Zero(G.cols());
-  unit[row.place] = row.side;
-  return unit;
-}
 
 /// t with t o (M t) = 1, M of unit diagonal; stops where an entry is as good as infinite.
 Vector central(const DenseMatrix& M) {
@@ -56,28 +35,24 @@ Vector central(const DenseMatrix& M) {
   return t;
 }
 
-/// The weak rows on their way: those that are left, and their normals, one column each.
+/// The weak rows on their way.
 class WeakRows {
  public:
-  WeakRows(const QuadraticProgram<SparseMatrix>& qp, const ActiveSet& W) : rows_(list(W)) {
-    const DenseMatrix G(qp.G);
-    normals_.resize(qp.n(), std::ssize(rows_));
-    for (Index k = 0; k < count(); ++k) normals_.col(k) = normal_of(G, rows_[at(k)]);
+  WeakRows(const QuadraticProgram<SparseMatrix>& qp, const ActiveSet& W) : rows_(qp, W) {
+    for (Index k = 0; k < rows_.count(); ++k) left_.push_back(k);
   }
 
-  [[nodiscard]] Index count() const { return std::ssize(rows_); }
-  [[nodiscard]] const DenseMatrix& normals() const { return normals_; }
+  [[nodiscard]] Index count() const { return std::ssize(left_); }
+  /// Of those that are left, one column each.
+  [[nodiscard]] DenseMatrix normals() const { return rows_.normals(Eigen::all, left_); }
 
   /// Keeps those that `goes` is not true of.
   template <class Goes>
   void drop(const Goes& goes) {
     std::vector<Index> kept;
     for (Index k = 0; k < count(); ++k)
-      if (!goes(k)) kept.push_back(k);
-    std::vector<WeakRow> rows;
-    for (const Index k : kept) rows.push_back(rows_[at(k)]);
-    rows_ = std::move(rows);
-    normals_ = DenseMatrix(normals_(Eigen::all, kept));
+      if (!goes(k)) kept.push_back(left_[at(k)]);
+    left_ = std::move(kept);
   }
 
   /// Those that `holds` is true of become strict; whether there are any.
@@ -86,7 +61,7 @@ class WeakRows {
     const Index before = count();
     drop([&](Index k) {
       if (!holds(k)) return false;
-      member(rows_[at(k)], S.z, S.box) = rows_[at(k)].side == 0 ? 1 : rows_[at(k)].side;
+      rows_.member(left_[at(k)], S.z, S.box) = rows_.value(left_[at(k)]);
       return true;
     });
     return count() < before;
@@ -97,19 +72,14 @@ class WeakRows {
     if (count() == 0) return;
     S.give = {.y = Vector::Zero(p), .z = Vector::Zero(S.z.size()), .box = Vector::Zero(S.box.size())};
     for (Index k = 0; k < count(); ++k) {
-      const WeakRow& row = rows_[at(k)];
-      member(row, S.z, S.box) = row.side == 0 ? 1 : row.side;
-      member(row, S.give.z, S.give.box) = give[k];
+      rows_.member(left_[at(k)], S.z, S.box) = rows_.value(left_[at(k)]);
+      rows_.member(left_[at(k)], S.give.z, S.give.box) = give[k];
     }
   }
 
  private:
-  static double& member(const WeakRow& row, Vector& z, Vector& box) {
-    return row.side == 0 ? z[row.place] : box[row.place];
-  }
-
-  std::vector<WeakRow> rows_;
-  DenseMatrix normals_{};
+  ConstraintNormals rows_;
+  std::vector<Index> left_{};
 };
 
 /// Rows that hold x together in a flat direction: none of them can be left without crossing another.

@@ -51,8 +51,9 @@ std::optional<Point> with_least_multipliers(const QuadraticProgram<M>& qp, const
   ActiveSet S = strictly_active(qp, *least, rows, zero);
   PointBlock t{.x = least->x, .y = least->y, .z = least->z, .z_box = least->z_box};
   if (!solve_on(qp, S, data_of(qp, S), good_enough, system, t) || !t.x.allFinite()) return {};
-  // Rounding in limits that say the same has moved the multipliers, by as much as penalties are large.
-  RowProjection<M>(qp, S, system).remove(t);
+  // Rounding in limits that say the same may have moved the multipliers, by as much as penalties are large.
+  const bool moved = t.y != least->y || t.z != S.z.cwiseProduct(least->z);
+  if (moved) RowProjection<M>(qp, S, system).remove(t);
   Point point{.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
   orient_fixed(qp, point, S);
   if (mend(qp, point, S) > 0) return {};

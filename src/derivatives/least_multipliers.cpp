@@ -9,7 +9,7 @@ namespace {
 constexpr int max_set_changes = 30;
 constexpr double proximal = 1e-8;   // rounds remove what it does
 constexpr double balanced = 1e-10;  // of the gradient, relative
-constexpr RoundLimits rounds{.tolerance = 1e-15, .max_rounds = 30, .patience = 3};
+constexpr RoundLimits rounds{.tolerance = 1e-13, .max_rounds = 30, .patience = 3};
 
 /// The rows whose multiplier would be positive, given the potential whose slopes the multipliers are: a row
 /// on the edge stays where it is.

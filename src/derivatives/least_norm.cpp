@@ -5,6 +5,8 @@
 #include <limits>
 #include <mutex>
 
+#include "derivatives/least_by_factors.hpp"
+#include "derivatives/least_on_face.hpp"
 #include "derivatives/null_space.hpp"
 #include "derivatives/on_set.hpp"
 #include "engines/active_set/goldfarb_idnani.hpp"
@@ -17,7 +19,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr int max_growths = 100;         // of the list of rows that may hold x back
-constexpr std::size_t max_listed = 100;  // rows; with more, changing the set row by row takes too long
+constexpr std::size_t max_listed = 300;  // rows; with more, changing the set row by row takes too long
 constexpr int refinements = 2;
 constexpr int most_passes = 4;                 // on the way back to the least x
 constexpr double nothing_left = 1e-13;         // of x in flat directions, relative
@@ -26,22 +28,9 @@ constexpr double held_tol = 1e-9;              // of a multiplier of (L1), relat
 constexpr double wrong_sign_tol = 1e-6;        // the same, of the set that was found
 constexpr double violated_tol = 1e-12;         // relative to x and to the limit
 constexpr double roughly_violated_tol = 1e-6;  // the same, before x has all its digits
+constexpr double well_posed = 1e-12;           // error of a known x, for another engine
 constexpr double dependent_tol = 2e-14;        // see GoldfarbIdnani
 constexpr double infinite = std::numeric_limits<double>::infinity();
-
-SparseMatrix stacked(const std::vector<SparseMatrix>& blocks) {
-  std::vector<Eigen::Triplet<double>> entries;
-  int first = 0;
-  for (const SparseMatrix& block : blocks) {
-    for (Index j = 0; j < block.outerSize(); ++j)
-      for (SparseMatrix::InnerIterator it(block, j); it; ++it)
-        entries.emplace_back(first + static_cast<int>(it.row()), static_cast<int>(j), it.value());
-    first += static_cast<int>(block.rows());
-  }
-  SparseMatrix all(first, blocks[0].cols());
-  all.setFromTriplets(entries.begin(), entries.end());
-  return all;
-}
 
 /// (L1) as (AS3). With Pi the projection on the flat directions, rows C that may hold x back have the values
 /// v = C x_1 - C Pi C'lambda, where x_1 is the least x on S alone. Few do: the list of them begins with those
@@ -54,7 +43,8 @@ class HoldingRows {
 
   /// The least x and the set T that it is on, from the least x on S. False if no such set was found. To all
   /// digits only once the list is as long as a look at some of them makes it.
-  [[nodiscard]] bool find(const FlatDirections<M>& flat, Point& solution, ActiveSet& T) {
+  template <class Flat>
+  [[nodiscard]] bool find(const Flat& flat, Point& solution, ActiveSet& T) {
     Vector& x = solution.x;
     const Vector first = x;
     bool exact = true;
@@ -82,7 +72,8 @@ class HoldingRows {
 
  private:
   /// x - Pi C'lambda, to all digits.
-  void push(const FlatDirections<M>& flat, const std::vector<double>& lambda, Vector& x) const {
+  template <class Flat>
+  void push(const Flat& flat, const std::vector<double>& lambda, Vector& x) const {
     Vector pull = Vector::Zero(x.size());
     for (Index s = 0; s < state_.count(); ++s) pull += lambda[at(s)] * rows_of_C_.col(state_.row(s));
     x -= flat.part(pull);
@@ -99,7 +90,8 @@ class HoldingRows {
   }
 
   /// What rounding has left of the distance between the rows that hold x and their limits.
-  void refine(const FlatDirections<M>& flat, Vector& x) const {
+  template <class Flat>
+  void refine(const Flat& flat, Vector& x) const {
     std::vector<double> r(state_.rows.size());
     for (int pass = 0; pass < refinements; ++pass) {
       for (Index s = 0; s < state_.count(); ++s) {
@@ -136,7 +128,8 @@ class HoldingRows {
   }
 
   /// Pi C' of the rows that are new on the list.
-  void project(const FlatDirections<M>& flat) {
+  template <class Flat>
+  void project(const Flat& flat) {
     const auto count = static_cast<Index>(rows_.size());
     const Index known = moved_.cols();
     DenseMatrix multipliers_z = DenseMatrix::Zero(qp_.m(), count - known);
@@ -236,8 +229,8 @@ bool find_elsewhere(const QuadraticProgram<M>& qp, const Finished<M>& found, con
 }
 
 /// The least x on the set alone. An engine's point may be far out on the face: coming back costs digits.
-template <Matrix M>
-bool come_back(const FlatDirections<M>& flat, Point& point) {
+template <class Flat>
+bool come_back(const Flat& flat, Point& point) {
   for (int pass = 0; pass < most_passes; ++pass) {
     const Vector part = flat.rough_part(point.x);
     point.x -= part;
@@ -327,22 +320,52 @@ bool only_push(const Point& u, const ActiveSet& S, const ActiveSet& T) {
   return true;
 }
 
+/// The least x and its set T, in the quickest way that works out. `signs_known`: rows of T only push.
+bool find_least(const QuadraticProgram<SparseMatrix>& qp, const Finished<SparseMatrix>& found,
+                const SolveWellPosed& solve, Point& point, ActiveSet& T, bool& signs_known) {
+  if (NullSpace::serves(qp)) {
+    const FlatByFactors flat(qp, found.set);
+    if (come_back(flat, point) && HoldingRows<SparseMatrix>(qp, found.set).find(flat, point, T)) {
+      share_among_touching(qp, flat, found.set, point.x, T);
+      return true;
+    }
+    point = found.point;
+    T = found.set;
+  }
+  const Face face(qp, found);
+  LeastOnRows rows(face);
+  if (auto quick = least_on_face(face, found.set, rows)) {
+    point.x = std::move(quick->x);
+    T = std::move(quick->T);
+    return true;
+  }
+  HoldingRows<SparseMatrix> holding(qp, found.set);
+  const double error = rows.use(face.rows) ? rows.error_of_known() : infinite;
+  if (error <= exact_on_face) {
+    point.x = rows.nearest(Vector::Zero(qp.n())).x;
+    signs_known = holding.find(rows, point, T);
+    if (!signs_known && error > well_posed) return false;
+  } else {
+    const FlatDirections<SparseMatrix> flat(qp, found.set, SparseSystem(qp.P, qp.A, qp.G));
+    if (!flat.usable() || !come_back(flat, point)) return false;
+    signs_known = holding.find(flat, point, T);
+  }
+  return signs_known || find_elsewhere(qp, found, solve, point.x, T);
+}
+
 }  // namespace
 
 template <Matrix M>
 std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<M>>& program,
                                       const Finished<M>& found, double gradient_tolerance,
-                                      AugmentedSystem<M>& system, const SolveWellPosed& solve) {
+                                      const SolveWellPosed& solve) {
   const auto& qp = program->qp;
   Point point = found.point;
   ActiveSet T = found.set;
-  const FlatDirections<M> flat(qp, found.set, system);
-  if (!flat.usable()) return {};
-  if (!come_back(flat, point)) return {};
-  const bool by_rows = HoldingRows<M>(qp, found.set).find(flat, point, T);
-  if (!by_rows && !find_elsewhere(qp, found, solve, point.x, T)) return {};
+  bool signs_known = true;
+  if (!find_least(qp, found, solve, point, T, signs_known)) return {};
   auto linearisation = std::make_shared<AtLeastNorm<M>>(program, T, gradient_tolerance, point.x);
-  if (!by_rows && !only_push(program->from_user(*linearisation->turn()), found.set, T)) return {};
+  if (!signs_known && !only_push(program->from_user(*linearisation->turn()), found.set, T)) return {};
   clean(qp, found.set, point);
   return Finished<M>{
       .point = std::move(point), .linearisation = std::move(linearisation), .set = std::move(T)};
@@ -350,6 +373,6 @@ std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<
 
 template std::optional<Finished<SparseMatrix>> least_norm(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Finished<SparseMatrix>&, double,
-    AugmentedSystem<SparseMatrix>&, const SolveWellPosed&);
+    const SolveWellPosed&);
 
 }  // namespace altdiff::detail

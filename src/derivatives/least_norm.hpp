@@ -21,10 +21,10 @@ namespace altdiff::detail {
 template <Matrix M>
 [[nodiscard]] std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<M>>& program,
                                                     const Finished<M>& found, double gradient_tolerance,
-                                                    AugmentedSystem<M>& system, const SolveWellPosed& solve);
+                                                    const SolveWellPosed& solve);
 
 extern template std::optional<Finished<SparseMatrix>> least_norm(
     const std::shared_ptr<const ScaledProgram<SparseMatrix>>&, const Finished<SparseMatrix>&, double,
-    AugmentedSystem<SparseMatrix>&, const SolveWellPosed&);
+    const SolveWellPosed&);
 
 }  // namespace altdiff::detail

@@ -29,13 +29,13 @@ DenseMatrix dense_rows(const SparseMatrix& X, const std::vector<Index>& rows) {
 
 }  // namespace
 
-RowLengths::RowLengths(const ScaledProgram<SparseMatrix>& program) : box(program.D.cwiseInverse()) {
+RowLengths::RowLengths(const QuadraticProgram<SparseMatrix>& qp, const Vector& D) : box(D.cwiseInverse()) {
   const auto lengths = [&](const SparseMatrix& rows) -> Vector {
     const Vector found = (DenseMatrix(rows) * box.asDiagonal()).rowwise().norm();
     return (found.array() > 0).select(found, 1.0);
   };
-  y = lengths(program.qp.A);
-  z = lengths(program.qp.G);
+  y = lengths(qp.A);
+  z = lengths(qp.G);
 }
 
 NullSpace::NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set, const RowLengths& lengths)

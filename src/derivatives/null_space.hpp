@@ -13,7 +13,8 @@ namespace altdiff::detail {
 struct RowLengths {
   Vector y, z, box;
 
-  explicit RowLengths(const ScaledProgram<SparseMatrix>& program);
+  explicit RowLengths(const ScaledProgram<SparseMatrix>& program) : RowLengths(program.qp, program.D) {}
+  RowLengths(const QuadraticProgram<SparseMatrix>& qp, const Vector& D);
 };
 
 /// (A2) on an active set by orthogonal factors, for a program that is small enough to be dense here. Strict

@@ -23,6 +23,7 @@ struct Attempt : RoundWeights {
   bool more = false;  // of what the attempt before it changed: only worth while if that one helped
 };
 constexpr double helped = 0.5;  // at most what is left of the residual
+constexpr double as_good = 2;   // at most, relative to another residual
 
 /// Large penalties on the active rows make a round contract fast; how large is limited by what the
 /// factorisation survives, and the condensed matrix squares the condition. Tried in this order: sigma small
@@ -118,7 +119,8 @@ bool solve_within(const QuadraticProgram<M>& qp, const ActiveSet& S, const Point
     PointBlock trial = start;
     if (!system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) return best;
     const double error = alternating_rounds(qp, system, S, right_side, trial, limits).residual;
-    if (error < best) {
+    const bool gives_way = closest && closest->hold && !attempt.hold;  // and tells more by its multipliers
+    if (error < (gives_way ? as_good * best : best)) {
       best = error;
       closest = attempt;
       t = std::move(trial);
@@ -188,14 +190,21 @@ Rows rows_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const Roun
   const auto quick = [&](const RoundReport& report) {
     return report.residual <= inconsistent && report.enough <= few_rounds;
   };
-  const RoundReport first = rounds_from_zero(qp, S, system, right_side, limits);
-  if (quick(first)) return Rows::Independent;
+  RoundLimits up_to = limits;
+  up_to.max_rounds = few_rounds + 1;
+  PointBlock t = zeros(qp, 1);
+  const RoundReport first = alternating_rounds(qp, system, S, right_side, t, up_to);
+  if (quick(first) || first.residual <= at_rounding) return Rows::Independent;
+  up_to = {.tolerance = inconsistent, .max_rounds = limits.max_rounds, .patience = limits.patience};
+  const bool slow = first.enough > few_rounds && first.residual > inconsistent;
+  const double left =
+      slow ? alternating_rounds(qp, system, S, right_side, t, up_to).residual : first.residual;
   for (const Attempt& attempt : RoundPenalty<M>::attempts)
     if (attempt.row > RoundPenalty<M>::attempts[0].row &&
         system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) &&
         quick(rounds_from_zero(qp, S, system, right_side, limits)))
       return Rows::NearlyDependent;
-  const bool solvable = first.residual <= inconsistent && factorise_on(qp, S, system);
+  const bool solvable = left <= inconsistent && factorise_on(qp, S, system);
   return solvable ? Rows::NearlyDependent : Rows::Dependent;
 }
 
@@ -219,6 +228,7 @@ int rounds_if_regular(const QuadraticProgram<M>& qp, const ActiveSet& S, const A
   PointBlock t = zeros(qp, 1);
   RoundLimits to_rounding = limits;
   to_rounding.tolerance = std::max(limits.tolerance, met_by_regular);
+  to_rounding.max_rounds = rounds_of_regular + 1;
   const RoundReport report = alternating_rounds(qp, system, S, right_side, t, to_rounding);
   const bool clearly = report.residual <= at_rounding && report.enough <= rounds_of_regular;
   return clearly ? std::max(1, report.enough) : 0;

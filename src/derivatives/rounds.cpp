@@ -100,6 +100,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
   for (int k = 0, idle = 0;; ++k, ++idle) {
     residual(qp, give, b, t, r);
     restrict_to(S, box_mask, r);
+    balance_held(system, r, t);
     if (k == 0) scale = std::max(scale, rounding * norm_of(r));  // data may be zero where the start is not
     const double error = norm_of(r) / scale;                     // (R4)
     // Progress is judged by length: the largest entry may be one that no solution can bring down.

@@ -17,6 +17,7 @@ constexpr double real_descent = 1e-7;            // of a ray, a hundred times wh
 constexpr double rounding = 8 * std::numeric_limits<double>::epsilon();  // of a sum, relative to its terms
 constexpr double rounded_to_single = 1e-6;  // a curvature below minus this is no rounding to single precision
 constexpr double rounded_to_digits = 3e-5;  // and this none to five digits
+constexpr double clearly_curved = 1e-3;     // of a diagonal of ones
 const double nearly_denormal = std::ldexp(1.0, -830);  // products with numbers below may lose digits
 constexpr double no_part = 1e-30;                      // of the largest multiplier: such a row is not needed
 constexpr int away_from_denormal = 200;                // as a power of two
@@ -220,6 +221,17 @@ Curvature curvature_of(const M& P) {
   if (definite(unit, rounded_to_single, system)) return Curvature::Positive;
   return definite(unit, rounded_to_digits, system) ? Curvature::Doubtful : Curvature::Negative;
 }  // (C3)
+
+bool definite_where_curved(const SparseMatrix& P) {
+  const SparseMatrix unit = with_unit_diagonal(P);
+  if (!std::isfinite(largest_number(unit))) return false;
+  const SparseMatrix none(0, P.rows());
+  AugmentedSystem<SparseMatrix> system(unit, none, none);
+  const Vector held = row_norms(P).unaryExpr(
+      [](double size) { return size > 0 ? 0.0 : std::numeric_limits<double>::infinity(); });
+  return system.factorise(unit, none, none,
+                          {.sigma = -clearly_curved, .A = Vector(0), .G = Vector(0), .box = held});
+}
 
 template <Matrix M>
 bool curves_downwards(const M& P) {

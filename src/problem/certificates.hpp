@@ -75,6 +75,9 @@ enum class Curvature {
 template <Matrix M>
 [[nodiscard]] Curvature curvature_of(const M& P);
 
+/// Whether it is safely definite on its rows that are not zero.
+[[nodiscard]] bool definite_where_curved(const SparseMatrix& P);
+
 /// Whether it has one that rounding to double precision does not explain.
 template <Matrix M>
 [[nodiscard]] bool curves_downwards(const M& P);

@@ -25,4 +25,18 @@ SparseMatrix pick_rows(const SparseMatrix& G, const std::vector<Index>& rows) {
   return picked;
 }
 
+SparseMatrix stacked(const std::vector<SparseMatrix>& blocks) {
+  std::vector<Eigen::Triplet<double>> entries;
+  int first = 0;
+  for (const SparseMatrix& block : blocks) {
+    for (Index j = 0; j < block.outerSize(); ++j)
+      for (SparseMatrix::InnerIterator it(block, j); it; ++it)
+        entries.emplace_back(first + static_cast<int>(it.row()), static_cast<int>(j), it.value());
+    first += static_cast<int>(block.rows());
+  }
+  SparseMatrix all(first, blocks[0].cols());
+  all.setFromTriplets(entries.begin(), entries.end());
+  return all;
+}
+
 }  // namespace altdiff::detail

@@ -15,4 +15,7 @@ namespace altdiff::detail {
 [[nodiscard]] DenseMatrix pick_rows(const DenseMatrix& G, const std::vector<Index>& rows);
 [[nodiscard]] SparseMatrix pick_rows(const SparseMatrix& G, const std::vector<Index>& rows);
 
+/// One below the other.
+[[nodiscard]] SparseMatrix stacked(const std::vector<SparseMatrix>& blocks);
+
 }  // namespace altdiff::detail

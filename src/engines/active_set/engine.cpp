@@ -40,11 +40,6 @@ VectorsView Instance::vectors() const {
           .ub = numbers(ub, matrices.n)};
 }
 
-double Instance::largest_P() const {
-  if (!of_another_P) return space->largest_P();
-  return 0.5 * norm(matrices.P_rows() + matrices.P_rows().transpose());
-}
-
 template <class Set>
 void solve_kkt(const ConstraintSpace& space, std::span<const Set* const> sets, Block a, Block c_E, Block c_I,
                KktWorkspace& workspace) {

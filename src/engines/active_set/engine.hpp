@@ -23,10 +23,13 @@ struct Instance {
   const double* ub = nullptr;
   const double* pull = nullptr;  // taken off q where the set is searched, but not in residuals; null: zero
 
-  bool of_another_P = false;  // the space is that of P + R, while residuals are those of P
+  double largest_of_own_P = -1;  // where the space is that of P + R, while residuals are those of P
 
   [[nodiscard]] VectorsView vectors() const;
-  [[nodiscard]] double largest_P() const;  ///< of the symmetric part of P, in absolute value
+  /// Of the symmetric part of P, in absolute value.
+  [[nodiscard]] double largest_P() const {
+    return largest_of_own_P < 0 ? space->largest_P() : largest_of_own_P;
+  }
 };
 
 /// Solves [P C_T'; C_T 0] [u; v] = [a; c], T = E and S, in place: one column a right-hand side, and one set

@@ -3,6 +3,7 @@
 #include <array>
 #include <limits>
 
+#include "linalg/norms.hpp"
 #include "linalg/watch.hpp"
 
 namespace altdiff::detail {
@@ -45,7 +46,7 @@ void iterate(const Instance& instance, const std::vector<Index>& bounded, const 
   if (!own->space.usable()) return;
   Instance shifted = instance;  // with the user's P: residuals are those of the user's program
   shifted.space = &own->space;
-  shifted.of_another_P = true;
+  shifted.largest_of_own_P = 0.5 * norm(instance.matrices.P_rows() + instance.matrices.P_rows().transpose());
   Vector pull = Vector::Zero(matrices.n);
   shifted.pull = pull.data();
   std::vector<DualState> state(1);

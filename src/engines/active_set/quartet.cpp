@@ -319,11 +319,12 @@ void Quartet::solve(const std::array<Instance, lanes>& instances, const std::vec
 
 /// A row with equal limits is held by the one that it is pushed against, and by the upper one where nothing pushes.
 void Quartet::orient_fixed(const Search& s) const {
-  Lanes largest = s.size;
-  for (Index row = 0; row < k_; ++row) largest = larger(largest, absolute(s.lambda[row]) * s.lengths[row]);
+  Lanes size_of_push = s.size;
+  for (Index row = 0; row < k_; ++row)
+    size_of_push = larger(size_of_push, absolute(s.lambda[row]) * s.lengths[row]);
   for (Index row = 0; row < k_; ++row) {
     const LaneMask fixed = s.lower[row] == s.upper[row];
-    const LaneMask idle = absolute(s.lambda[row]) * s.lengths[row] <= rounding * largest;
+    const LaneMask idle = absolute(s.lambda[row]) * s.lengths[row] <= rounding * size_of_push;
     s.lambda[row] = fixed & idle ? Lanes{} : s.lambda[row];
     const Lanes size = side_[row] * side_[row];
     const Lanes pushed = s.lambda[row] < 0 ? -size : size;
