@@ -1,5 +1,7 @@
 #include "derivatives/least_by_factors.hpp"
 
+#include <algorithm>
+
 #include "derivatives/constraint_normals.hpp"
 #include "derivatives/least_nonnegative.hpp"
 #include "linalg/at.hpp"
@@ -10,7 +12,10 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double balanced = 1e-9;  // of x in flat directions, relative
-constexpr double held_tol = 1e-9;  // of a multiplier of (L1), relative to the largest
+constexpr double held_tol = 1e-9;  // of a multiplier of (L1), relative to x
+
+constexpr double smallest_x = 1e-4;  // that they are relative to
+constexpr double implied = 1e-7;     // part of a row that has a say in flat directions
 
 }  // namespace
 
@@ -31,12 +36,15 @@ void share_among_touching(const QuadraticProgram<SparseMatrix>& qp, const FlatBy
   others.z = (S.z.array() == 0).select(others.z, 0.0);
   others.box = (S.box.array() == 0).select(others.box, 0.0);
   const ConstraintNormals rows(qp, others);
-  const DenseMatrix parts = flat.system().flat(rows.normals * rows.normals.colwise().norm().cwiseInverse().asDiagonal());
+  DenseMatrix parts = flat.system().flat(rows.normals * rows.normals.colwise().norm().cwiseInverse().asDiagonal());
   const Vector g = flat.system().flat(x);
-  const auto lambda = least_nonnegative(parts, g, std::vector<bool>(at(parts.cols())), balanced * norm(x));
+  const double size = std::max(norm(x), smallest_x);
+  for (DenseMatrix::ColXpr part : parts.colwise())
+    if (part.norm() <= implied) part.setZero();
+  const auto lambda = least_nonnegative(parts, g, std::vector<bool>(at(parts.cols())), balanced * size);
   if (!lambda) return;
   T = S;
-  const double zero = held_tol * norm(*lambda);
+  const double zero = held_tol * size;
   for (Index k = 0; k < parts.cols(); ++k)
     if ((*lambda)[k] > zero) rows.member(k, T.z, T.box) = rows.value(k);
 }

@@ -12,10 +12,19 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double dependent_tol = 1e-11;  // pivot of a column, relative to the largest
+constexpr double dependent_tol = 1e-13;  // pivot of a column, relative to the largest
 constexpr double unmovable = 1e-12;      // squared length of a row in the null space of C
 constexpr double dependent_rows = 2e-14;  // see GoldfarbIdnani
 constexpr double infinite = std::numeric_limits<double>::infinity();
+
+using Factors = Eigen::CompleteOrthogonalDecomposition<DenseMatrix>;
+
+Factors factorised(const DenseMatrix& C) {
+  Factors factors(C.rows(), C.cols());
+  factors.setThreshold(dependent_tol);
+  factors.compute(C);
+  return factors;
+}
 
 /// (AS3) for lambda_i >= 0: with Pi the projection on the null space of C, lambda = lambda_0 + Pi s, s >= 0, and s_i
 /// is zero where lambda_i is not.
@@ -52,24 +61,24 @@ bool push_up(const DenseMatrix& Pi, const std::vector<Index>& signed_rows, doubl
 std::optional<Vector> least_nonnegative(const DenseMatrix& C, const Vector& g, const std::vector<bool>& free,
                                         double balanced) {
   if (C.cols() == 0) return norm(g) <= balanced ? std::optional(Vector()) : std::nullopt;
-  Eigen::CompleteOrthogonalDecomposition<DenseMatrix> factors(C.rows(), C.cols());
-  factors.setThreshold(dependent_tol);
-  factors.compute(C);
+  Factors factors = factorised(C);
   Vector lambda = factors.solve(-g);
   const double tiny = rounding * norm(lambda);
   std::vector<Index> signed_rows;
-  bool right = true;
-  for (Index i = 0; i < C.cols(); ++i) {
-    if (free[at(i)]) continue;
-    signed_rows.push_back(i);
-    right &= lambda[i] >= -tiny;
-  }
-  if (!right) {
+  for (Index i = 0; i < C.cols(); ++i)
+    if (!free[at(i)]) signed_rows.push_back(i);
+  if ((lambda(signed_rows).array() < -tiny).any()) {
     DenseMatrix Pi = -factors.pseudoInverse() * C;
     Pi.diagonal().array() += 1;
     if (!push_up(0.5 * (Pi + Pi.transpose()), signed_rows, tiny, lambda)) return {};
+    // On the rows that push, once more: Pi has the rounding of C+, however different the rows are in length.
+    std::vector<Index> pushing;
+    for (Index i = 0; i < C.cols(); ++i)
+      if (free[at(i)] || lambda[i] > tiny) pushing.push_back(i);
+    lambda.setZero();
+    if (!pushing.empty()) lambda(pushing) = Vector(factorised(C(Eigen::all, pushing)).solve(-g));
   }
-  for (const Index i : signed_rows) lambda[i] = std::max(0.0, lambda[i]);
+  lambda(signed_rows) = Vector(lambda(signed_rows)).cwiseMax(0);
   if (!(norm(C * lambda + g) <= balanced)) return {};
   return lambda;
 }

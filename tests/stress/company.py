@@ -25,7 +25,7 @@ EDGE = (
     "barely_inconsistent", "barely_infeasible", "denormal", "nearly_parallel", "mixed", "single_precision",
     "huge_bounds", "huge_bounds_linear", "huge_limits", "scaled_all", "everything_scaled",
 )  # fmt: skip
-SHARE, EDGE_SHARE = 0.003, 0.06
+SHARE, EDGE_SHARE = 0.0015, 0.06
 
 
 @dataclass
