@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "derivatives/degenerate.hpp"
+#include "derivatives/flat_descent.hpp"
 #include "derivatives/on_set.hpp"
 #include "derivatives/settle_by_factors.hpp"
 
@@ -40,7 +41,9 @@ Finished<M> linearised(const std::shared_ptr<const ScaledProgram<M>>& program, c
 Finished<SparseMatrix> settled_by_factors(const std::shared_ptr<const ScaledProgram<SparseMatrix>>& program,
                                           Point point, ActiveSet S) {
   const auto& qp = program->qp;
-  const NullSpace factors(qp, S, RowLengths(*program));
+  const RowLengths lengths(*program);
+  if (!S.soft()) descend_flat_directions(qp, lengths, point, S);
+  const NullSpace factors(qp, S, lengths);
   factors.polish(qp, point);  // whether a row is weak shows only then
   orient_fixed(qp, point, S);
   if (!factors.independent() || has_weak_rows(qp, point, S)) settle_by_factors(*program, point, S);
