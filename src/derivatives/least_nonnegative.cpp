@@ -1,12 +1,12 @@
 #include "derivatives/least_nonnegative.hpp"
 
-#include <Eigen/QR>
 #include <cmath>
 #include <limits>
 
 #include "engines/active_set/goldfarb_idnani.hpp"
 #include "linalg/at.hpp"
 #include "linalg/norms.hpp"
+#include "linalg/rank_revealing.hpp"
 
 namespace altdiff::detail {
 
@@ -16,15 +16,6 @@ constexpr double dependent_tol = 1e-13;  // pivot of a column, relative to the l
 constexpr double unmovable = 1e-12;      // squared length of a row in the null space of C
 constexpr double dependent_rows = 2e-14;  // see GoldfarbIdnani
 constexpr double infinite = std::numeric_limits<double>::infinity();
-
-using Factors = Eigen::CompleteOrthogonalDecomposition<DenseMatrix>;
-
-Factors factorised(const DenseMatrix& C) {
-  Factors factors(C.rows(), C.cols());
-  factors.setThreshold(dependent_tol);
-  factors.compute(C);
-  return factors;
-}
 
 /// (AS3) for lambda_i >= 0: with Pi the projection on the null space of C, lambda = lambda_0 + Pi s, s >= 0, and s_i
 /// is zero where lambda_i is not.
@@ -61,14 +52,14 @@ bool push_up(const DenseMatrix& Pi, const std::vector<Index>& signed_rows, doubl
 std::optional<Vector> least_nonnegative(const DenseMatrix& C, const Vector& g, const std::vector<bool>& free,
                                         double balanced) {
   if (C.cols() == 0) return norm(g) <= balanced ? std::optional(Vector()) : std::nullopt;
-  Factors factors = factorised(C);
+  const RankRevealing factors(C, dependent_tol);
   Vector lambda = factors.solve(-g);
   const double tiny = rounding * norm(lambda);
   std::vector<Index> signed_rows;
   for (Index i = 0; i < C.cols(); ++i)
     if (!free[at(i)]) signed_rows.push_back(i);
   if ((lambda(signed_rows).array() < -tiny).any()) {
-    DenseMatrix Pi = -factors.pseudoInverse() * C;
+    DenseMatrix Pi = -factors.pseudo_inverse() * C;
     Pi.diagonal().array() += 1;
     if (!push_up(0.5 * (Pi + Pi.transpose()), signed_rows, tiny, lambda)) return {};
     // On the rows that push, once more: Pi has the rounding of C+, however different the rows are in length.
@@ -76,7 +67,7 @@ std::optional<Vector> least_nonnegative(const DenseMatrix& C, const Vector& g, c
     for (Index i = 0; i < C.cols(); ++i)
       if (free[at(i)] || lambda[i] > tiny) pushing.push_back(i);
     lambda.setZero();
-    if (!pushing.empty()) lambda(pushing) = Vector(factorised(C(Eigen::all, pushing)).solve(-g));
+    lambda(pushing) = RankRevealing(C(Eigen::all, pushing), dependent_tol).solve(-g);
   }
   lambda(signed_rows) = Vector(lambda(signed_rows)).cwiseMax(0);
   if (!(norm(C * lambda + g) <= balanced)) return {};

@@ -2,13 +2,13 @@
 
 #include <Eigen/Cholesky>
 #include <Eigen/Eigenvalues>
-#include <Eigen/QR>
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "derivatives/on_set.hpp"
 #include "linalg/norms.hpp"
+#include "linalg/rank_revealing.hpp"
 
 namespace altdiff::detail {
 
@@ -56,17 +56,10 @@ NullSpace::NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set, co
     H_.diagonal() += box_weights_;  // (W1)
   }
   C_ = rows_(all, free_);
-  Z_ = DenseMatrix::Identity(count(), count());
-  C_inverse_ = DenseMatrix::Zero(count(), C_.rows());
-  if (C_.size() > 0) {
-    Eigen::CompleteOrthogonalDecomposition<DenseMatrix> factors(count(), C_.rows());
-    factors.setThreshold(dependent_tol);
-    factors.compute(C_.transpose());
-    rank_ = factors.rank();
-    C_inverse_ = independent() ? DenseMatrix(factors.pseudoInverse().transpose()) : inverse_by(lengths);
-    const DenseMatrix Q = factors.householderQ();
-    Z_ = Q.rightCols(count() - rank_);  // (Z1)
-  }
+  const RankRevealing factors(C_.transpose(), dependent_tol);
+  rank_ = factors.rank();
+  Z_ = factors.complement();
+  C_inverse_ = independent() ? DenseMatrix(factors.pseudo_inverse().transpose()) : inverse_by(lengths);  // (Z1)
   find_curvature(norm(P));
 }
 
@@ -74,10 +67,8 @@ NullSpace::NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set, co
 DenseMatrix NullSpace::inverse_by(const RowLengths& lengths) const {
   Vector units(C_.rows());
   units << lengths.y, lengths.z(strict_);
-  Eigen::CompleteOrthogonalDecomposition<DenseMatrix> factors(C_.rows(), C_.cols());
-  factors.setThreshold(dependent_tol);
-  factors.compute(units.cwiseInverse().asDiagonal() * C_);
-  return factors.pseudoInverse() * units.cwiseInverse().asDiagonal();
+  const RankRevealing factors(units.cwiseInverse().asDiagonal() * C_, dependent_tol);
+  return factors.pseudo_inverse() * units.cwiseInverse().asDiagonal();
 }
 
 /// N, and the directions of Z in which there is no curvature.
