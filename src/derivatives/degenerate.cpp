@@ -90,10 +90,12 @@ std::optional<Point> with_least_multipliers(const QuadraticProgram<M>& qp, const
   ActiveSet S = strictly_active(qp, *least, rows, zero);
   PointBlock t{.x = least->x, .y = least->y, .z = least->z, .z_box = least->z_box};
   const PointBlock data = data_of(qp, S);
-  if (!(alternating_rounds(qp, system, S, data, t, as_it_is).residual <= good_enough)) {
+  const bool all_push = S.z == rows.z && S.box == rows.box;
+  if (!all_push || !(alternating_rounds(qp, system, S, data, t, as_it_is).residual <= good_enough)) {
     if (!solve_on(qp, S, data, good_enough, system, t) || !t.x.allFinite()) return {};
-    // Rounding in limits that say the same has moved the multipliers, by as much as penalties are large.
-    RowProjection<M>(qp, S, system).remove(t);
+    // Rounding in limits that say the same may have moved the multipliers, by as much as penalties are large.
+    const bool moved = t.y != least->y || t.z != S.z.cwiseProduct(least->z);
+    if (moved) RowProjection<M>(qp, S, system).remove(t);
   }
   Point point{.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
   if (mend(qp, point, S) > 0) return {};
