@@ -13,6 +13,7 @@ namespace altdiff::detail {
 namespace {
 
 constexpr double good_enough = 1e-12;  // (R4) that no other sigma need improve
+constexpr RoundLimits as_it_is{};      // no rounds
 constexpr double implied = 1e-7;       // of a row, outside the span of others
 constexpr Index probes = 3;            // directions that tell whether a row is in that span
 constexpr RoundLimits of_probes{.tolerance = 1e-15, .max_rounds = 12, .patience = 2};
@@ -37,8 +38,8 @@ void drop_implied(const QuadraticProgram<M>& qp, const ActiveSet& S, ActiveSet& 
     if (norm(t.x.row(j)) <= implied) W.box[j] = 0;
 }
 
-/// The least multipliers, with x and them solved once more on the rows where they are positive. Empty if
-/// that leads away from the solution.
+/// The least multipliers, if need be with x and them solved once more on the rows where they are positive.
+/// Empty if that leads away from the solution.
 template <Matrix M>
 std::optional<Point> with_least_multipliers(const QuadraticProgram<M>& qp, const Point& v,
                                             const ActiveSet& rows, AugmentedSystem<M>& system) {
@@ -50,10 +51,14 @@ std::optional<Point> with_least_multipliers(const QuadraticProgram<M>& qp, const
   if (!least) return {};
   ActiveSet S = strictly_active(qp, *least, rows, zero);
   PointBlock t{.x = least->x, .y = least->y, .z = least->z, .z_box = least->z_box};
-  if (!solve_on(qp, S, data_of(qp, S), good_enough, system, t) || !t.x.allFinite()) return {};
-  // Rounding in limits that say the same may have moved the multipliers, by as much as penalties are large.
-  const bool moved = t.y != least->y || t.z != S.z.cwiseProduct(least->z);
-  if (moved) RowProjection<M>(qp, S, system).remove(t);
+  const PointBlock data = data_of(qp, S);
+  const bool all_push = S.z == rows.z && S.box == rows.box;
+  if (!all_push || !(alternating_rounds(qp, system, S, data, t, as_it_is).residual <= good_enough)) {
+    if (!solve_on(qp, S, data, good_enough, system, t) || !t.x.allFinite()) return {};
+    // Rounding in limits that say the same may have moved the multipliers, by as much as penalties are large.
+    const bool moved = t.y != least->y || t.z != S.z.cwiseProduct(least->z);
+    if (moved) RowProjection<M>(qp, S, system).remove(t);
+  }
   Point point{.x = t.x, .y = t.y, .z = t.z, .z_box = t.z_box};
   orient_fixed(qp, point, S);
   if (mend(qp, point, S) > 0) return {};

@@ -100,8 +100,10 @@ class AddedRows {
       if (S_.box[j] != 0) continue;
       if (T_.box[j] != 0)
         set(T_.box[j], T_.box[j] * t_.z_box(j, 0) >= -zero ? T_.box[j] : 0);
-      else
-        set(T_.box[j], beyond(x[j], qp_.ub[j]) ? 1 : (beyond(-x[j], -qp_.lb[j]) ? -1 : 0));
+      else if (beyond(x[j], qp_.ub[j]))
+        set(T_.box[j], 1);
+      else if (beyond(-x[j], -qp_.lb[j]))
+        set(T_.box[j], -1);
     }
     return changes;
   }

@@ -22,8 +22,9 @@ constexpr RoundLimits quickly{.tolerance = 1e-15, .max_rounds = few_rounds, .pat
 struct Attempt : RoundWeights {
   bool more = false;  // of what the attempt before it changed: only worth while if that one helped
 };
-constexpr double helped = 0.5;  // at most what is left of the residual
-constexpr double as_good = 2;   // at most, relative to another residual
+constexpr double helped = 0.5;   // at most what is left of the residual
+constexpr double at_all = 0.99;  // the same, of rows that are not simply dependent
+constexpr double as_good = 2;    // at most, relative to another residual
 
 /// Large penalties on the active rows make a round contract fast; how large is limited by what the
 /// factorisation survives, and the condensed matrix squares the condition. Tried in this order: sigma small
@@ -199,11 +200,14 @@ Rows rows_with_any(const QuadraticProgram<M>& qp, const ActiveSet& S, const Roun
   const bool slow = first.enough > few_rounds && first.residual > inconsistent;
   const double left =
       slow ? alternating_rounds(qp, system, S, right_side, t, up_to).residual : first.residual;
-  for (const Attempt& attempt : RoundPenalty<M>::attempts)
-    if (attempt.row > RoundPenalty<M>::attempts[0].row &&
-        system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt)) &&
-        quick(rounds_from_zero(qp, S, system, right_side, limits)))
-      return Rows::NearlyDependent;
+  bool better = false;
+  for (const Attempt& attempt : RoundPenalty<M>::attempts) {
+    if (attempt.row <= RoundPenalty<M>::attempts[0].row || (attempt.more && !better)) continue;
+    if (!system.factorise(qp.P, qp.A, qp.G, penalties_with(S, qp.p(), attempt))) continue;
+    const RoundReport report = rounds_from_zero(qp, S, system, right_side, limits);
+    if (quick(report)) return Rows::NearlyDependent;
+    better = report.residual < at_all * left;
+  }
   const bool solvable = left <= inconsistent && factorise_on(qp, S, system);
   return solvable ? Rows::NearlyDependent : Rows::Dependent;
 }

@@ -25,6 +25,7 @@ constexpr double of_quadratic = 1e-9;  // tolerance of the quadratic programs
 constexpr double armijo = 1e-4;
 constexpr double rounding_of_f = 1e-14;  // relative to its parts
 constexpr double one_row = 1e-15;        // rounding of M x - o, relative to its parts
+constexpr double of_zeros = 1e-20;       // the same where these are zero, and say nothing
 constexpr double exact = 1e-13;          // a residual that a step could hardly lower
 constexpr double nearly = 1e-6;          // and one after which the quadratic programs must be exact, too
 constexpr double most_curvature = 1e8;   // of a row in the Hessian for derivatives: beyond it, an equality
@@ -161,7 +162,8 @@ class Lifted {
     hidden_.resize(k_);
     for (Index r = 0; r < k_; ++r) {
       const Phi& phi = rows_[at(r)].term->phi();
-      const double rounding = std::max(one_row * parts(r, start), 1e-300);
+      const double size = parts(r, start);
+      const double rounding = size > 0 ? std::max(one_row * size, 1e-300) : of_zeros;
       const double t =
           std::clamp(M_.row(r).dot(start) - o_[r], phi.lower() + rounding, phi.upper() - rounding);
       Array value;
