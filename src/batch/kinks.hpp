@@ -10,8 +10,8 @@ namespace altdiff::detail {
 [[nodiscard]] bool near_a_kink(const Instance& instance, const PointView& point);
 
 /// Whether derivatives in constraint space would let a part of a gradient through the rows: `active` of them,
-/// equalities included, leave x no direction, and u is what rounding leaves of P^-1 x_bar, which is large where P
-/// is small beside the rows.
+/// equalities included, leave x no direction, and u is what rounding leaves of P^-1 x_bar, which is large
+/// where P is small beside the rows.
 [[nodiscard]] bool leaks_at_vertex(const Instance& instance, Index active);
 
 }  // namespace altdiff::detail

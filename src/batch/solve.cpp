@@ -321,8 +321,7 @@ class BatchSolver {
             .iterations = found.state.changes,
             .residuals = found.residuals,
             .margin = found.margin,
-            .degenerate =
-                found.margin < degenerate_margin || found.own->space.equalities() < program_.p});
+            .degenerate = found.margin < degenerate_margin || found.own->space.equalities() < program_.p});
     result_->instances[at(i)] = {.space = &found.own->space,
                                  .set = KeptSet(found.state),
                                  .refinements = many_refinements,

@@ -100,8 +100,7 @@ ActiveSet touching(const QuadraticProgram<M>& qp, const Point& v, const ActiveSe
 }
 
 template <Matrix M>
-ActiveSet strictly_active(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& rows,
-                          double zero) {
+ActiveSet strictly_active(const QuadraticProgram<M>& qp, const Point& v, const ActiveSet& rows, double zero) {
   ActiveSet S{.z = rows.z, .box = rows.box};
   for (Index i = 0; i < qp.m(); ++i)
     if (v.z[i] <= zero) S.z[i] = 0;
@@ -140,9 +139,9 @@ template ActiveSet touching(const QuadraticProgram<SparseMatrix>&, const Point&,
 template double zero_multiplier(const QuadraticProgram<DenseMatrix>&, const Point&);
 template double zero_multiplier(const QuadraticProgram<SparseMatrix>&, const Point&);
 template ActiveSet strictly_active(const QuadraticProgram<DenseMatrix>&, const Point&, const ActiveSet&,
-                                          double);
+                                   double);
 template ActiveSet strictly_active(const QuadraticProgram<SparseMatrix>&, const Point&, const ActiveSet&,
-                                          double);
+                                   double);
 template double margin(const QuadraticProgram<DenseMatrix>&, const Point&);
 template double margin(const QuadraticProgram<SparseMatrix>&, const Point&);
 

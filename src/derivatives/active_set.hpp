@@ -30,15 +30,16 @@ template <Matrix M>
 template <Matrix M>
 int mend(const QuadraticProgram<M>& qp, const Point& v, ActiveSet& S);
 
-/// A variable that cannot move is at the bound that it is pushed against, and at ub where none pushes: a multiplier
-/// that is only rounding becomes zero.
+/// A variable that cannot move is at the bound that it is pushed against, and at ub where none pushes: a
+/// multiplier that is only rounding becomes zero.
 template <Matrix M>
 void orient_fixed(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S);
 
 /// What slacks and multipliers are compared with.
 struct Sizes {
-  Vector rows, bounds;  ///< of a slack: what the value of its row is the sum of, and a little of the largest x
-  double gradient;      ///< of a multiplier: what the gradient of the Lagrangian is the sum of
+  Vector rows,
+      bounds;       ///< of a slack: what the value of its row is the sum of, and a little of the largest x
+  double gradient;  ///< of a multiplier: what the gradient of the Lagrangian is the sum of
 };
 template <Matrix M>
 [[nodiscard]] Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v);
@@ -73,10 +74,10 @@ extern template ActiveSet touching(const QuadraticProgram<DenseMatrix>&, const P
 extern template ActiveSet touching(const QuadraticProgram<SparseMatrix>&, const Point&, const ActiveSet&);
 extern template double zero_multiplier(const QuadraticProgram<DenseMatrix>&, const Point&);
 extern template double zero_multiplier(const QuadraticProgram<SparseMatrix>&, const Point&);
-extern template ActiveSet strictly_active(const QuadraticProgram<DenseMatrix>&, const Point&, const ActiveSet&,
-                                          double);
-extern template ActiveSet strictly_active(const QuadraticProgram<SparseMatrix>&, const Point&, const ActiveSet&,
-                                          double);
+extern template ActiveSet strictly_active(const QuadraticProgram<DenseMatrix>&, const Point&,
+                                          const ActiveSet&, double);
+extern template ActiveSet strictly_active(const QuadraticProgram<SparseMatrix>&, const Point&,
+                                          const ActiveSet&, double);
 extern template double margin(const QuadraticProgram<DenseMatrix>&, const Point&);
 extern template double margin(const QuadraticProgram<SparseMatrix>&, const Point&);
 

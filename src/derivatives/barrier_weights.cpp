@@ -97,8 +97,8 @@ std::vector<bool> held_together(const DenseMatrix& flat_parts) {
 
 }  // namespace
 
-void add_barrier_weights(const QuadraticProgram<SparseMatrix>& qp, const RowLengths& lengths, const ActiveSet& W,
-                         ActiveSet& S) {
+void add_barrier_weights(const QuadraticProgram<SparseMatrix>& qp, const RowLengths& lengths,
+                         const ActiveSet& W, ActiveSet& S) {
   WeakRows weak(qp, W);
   while (weak.count() > 0) {
     const NullSpace strict(qp, S, lengths);

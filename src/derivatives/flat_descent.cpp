@@ -10,8 +10,8 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double falls = 1e-13;      // slope of the objective, relative to what the gradient is the sum of
-constexpr double along = 1e-9;       // of a row, relative to its length: rounding in a step along it
+constexpr double falls = 1e-13;  // slope of the objective, relative to what the gradient is the sum of
+constexpr double along = 1e-9;   // of a row, relative to its length: rounding in a step along it
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// The first row that a step from x along d meets.

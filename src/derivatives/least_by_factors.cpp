@@ -28,15 +28,16 @@ void FlatByFactors::polish(Point& solution) const {
   solution.x = point.x;
 }
 
-void share_among_touching(const QuadraticProgram<SparseMatrix>& qp, const FlatByFactors& flat, const ActiveSet& S,
-                          const Vector& x, ActiveSet& T) {
+void share_among_touching(const QuadraticProgram<SparseMatrix>& qp, const FlatByFactors& flat,
+                          const ActiveSet& S, const Vector& x, ActiveSet& T) {
   const Point at_x{
       .x = x, .y = Vector::Zero(qp.p()), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(qp.n())};
   ActiveSet others = touching(qp, at_x, ActiveSet{.z = Vector::Zero(qp.m()), .box = Vector::Zero(qp.n())});
   others.z = (S.z.array() == 0).select(others.z, 0.0);
   others.box = (S.box.array() == 0).select(others.box, 0.0);
   const ConstraintNormals rows(qp, others);
-  DenseMatrix parts = flat.system().flat(rows.normals * rows.normals.colwise().norm().cwiseInverse().asDiagonal());
+  DenseMatrix parts =
+      flat.system().flat(rows.normals * rows.normals.colwise().norm().cwiseInverse().asDiagonal());
   const Vector g = flat.system().flat(x);
   const double size = std::max(norm(x), smallest_x);
   for (DenseMatrix::ColXpr part : parts.colwise())

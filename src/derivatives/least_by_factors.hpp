@@ -19,9 +19,9 @@ class FlatByFactors {
   NullSpace system_;
 };
 
-/// Of all rows that touch the least x, T becomes S and those with a positive multiplier where the multipliers of (L1)
-/// are least: rows that say the same share it, whichever of them the search met first.
-void share_among_touching(const QuadraticProgram<SparseMatrix>& qp, const FlatByFactors& flat, const ActiveSet& S,
-                          const Vector& x, ActiveSet& T);
+/// Of all rows that touch the least x, T becomes S and those with a positive multiplier where the multipliers
+/// of (L1) are least: rows that say the same share it, whichever of them the search met first.
+void share_among_touching(const QuadraticProgram<SparseMatrix>& qp, const FlatByFactors& flat,
+                          const ActiveSet& S, const Vector& x, ActiveSet& T);
 
 }  // namespace altdiff::detail

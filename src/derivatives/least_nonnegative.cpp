@@ -12,13 +12,13 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double dependent_tol = 1e-13;  // pivot of a column, relative to the largest
-constexpr double unmovable = 1e-12;      // squared length of a row in the null space of C
+constexpr double dependent_tol = 1e-13;   // pivot of a column, relative to the largest
+constexpr double unmovable = 1e-12;       // squared length of a row in the null space of C
 constexpr double dependent_rows = 2e-14;  // see GoldfarbIdnani
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-/// (AS3) for lambda_i >= 0: with Pi the projection on the null space of C, lambda = lambda_0 + Pi s, s >= 0, and s_i
-/// is zero where lambda_i is not.
+/// (AS3) for lambda_i >= 0: with Pi the projection on the null space of C, lambda = lambda_0 + Pi s, s >= 0,
+/// and s_i is zero where lambda_i is not.
 bool push_up(const DenseMatrix& Pi, const std::vector<Index>& signed_rows, double tiny, Vector& lambda) {
   const auto k = static_cast<Index>(signed_rows.size());
   const DenseMatrix M = Pi(signed_rows, signed_rows);

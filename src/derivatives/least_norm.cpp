@@ -283,9 +283,9 @@ class AtLeastNorm final : public Linearisation {
       const auto& qp = program_->qp;
       map_ = make_map();
       const PointBlock u = map_->solve({.x = -x_,
-                                           .y = DenseMatrix::Zero(qp.p(), 1),
-                                           .z = DenseMatrix::Zero(program_->m_user, 1),
-                                           .z_box = DenseMatrix::Zero(qp.n(), 1)});
+                                        .y = DenseMatrix::Zero(qp.p(), 1),
+                                        .z = DenseMatrix::Zero(program_->m_user, 1),
+                                        .z_box = DenseMatrix::Zero(qp.n(), 1)});
       turn_ = {.x = u.x, .y = u.y, .z = u.z, .z_box = u.z_box};  // (L3)
     });
     return *map_;

@@ -14,7 +14,7 @@ namespace altdiff::detail {
 
 namespace {
 
-constexpr double dependent_tol = 2e-9;  // pivot of a row, relative to the largest: the sine of an angle
+constexpr double dependent_tol = 2e-9;   // pivot of a row, relative to the largest: the sine of an angle
 constexpr double flat_tol = 1e-11;       // curvature, relative to the largest number of P
 constexpr double clearly_curved = 1e-6;  // a pivot, likewise: no eigenvalue is in doubt
 constexpr double rounding = 100 * std::numeric_limits<double>::epsilon();
@@ -59,7 +59,8 @@ NullSpace::NullSpace(const QuadraticProgram<SparseMatrix>& qp, ActiveSet set, co
   const RankRevealing factors(C_.transpose(), dependent_tol);
   rank_ = factors.rank();
   Z_ = factors.complement();
-  C_inverse_ = independent() ? DenseMatrix(factors.pseudo_inverse().transpose()) : inverse_by(lengths);  // (Z1)
+  C_inverse_ =
+      independent() ? DenseMatrix(factors.pseudo_inverse().transpose()) : inverse_by(lengths);  // (Z1)
   find_curvature(norm(P));
 }
 
@@ -125,11 +126,10 @@ PointBlock NullSpace::solve(const PointBlock& right_side) const {
   const DenseMatrix multipliers = M_ * c - B_.transpose() * r_free;  // (Z3)
   t.y = multipliers.topRows(p);
   t.z(strict_, all) = multipliers.bottomRows(multipliers.rows() - p);
-  if (!soft_.empty())
-    t.z(soft_, all) = weights_.asDiagonal() * (soft_rows_ * t.x + right_side.z(soft_, all));
+  if (!soft_.empty()) t.z(soft_, all) = weights_.asDiagonal() * (soft_rows_ * t.x + right_side.z(soft_, all));
   t.z_box = box_weights_.asDiagonal() * (t.x + right_side.z_box);
-  t.z_box(held_, all) = -r(held_, all) - H_(held_, free_) * t.x(free_, all) -
-                        rows_(all, held_).transpose() * multipliers;
+  t.z_box(held_, all) =
+      -r(held_, all) - H_(held_, free_) * t.x(free_, all) - rows_(all, held_).transpose() * multipliers;
   return t;
 }
 

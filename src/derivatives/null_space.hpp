@@ -8,8 +8,8 @@
 
 namespace altdiff::detail {
 
-/// How long rows are in the user's units, in those of the program: what multipliers are measured by where they are
-/// not unique.
+/// How long rows are in the user's units, in those of the program: what multipliers are measured by where
+/// they are not unique.
 struct RowLengths {
   Vector y, z, box;
 
@@ -49,8 +49,12 @@ class NullSpace {
 
   /// What there is of rows, one column each, in the directions that S leaves, and in those of them without
   /// curvature.
-  [[nodiscard]] DenseMatrix inside(const DenseMatrix& rows) const { return Z_.transpose() * rows(free_, Eigen::all); }
-  [[nodiscard]] DenseMatrix flat(const DenseMatrix& rows) const { return flat_.transpose() * rows(free_, Eigen::all); }
+  [[nodiscard]] DenseMatrix inside(const DenseMatrix& rows) const {
+    return Z_.transpose() * rows(free_, Eigen::all);
+  }
+  [[nodiscard]] DenseMatrix flat(const DenseMatrix& rows) const {
+    return flat_.transpose() * rows(free_, Eigen::all);
+  }
 
   /// rows' N rows, one column a row: how these rows move if each of them is pushed.
   [[nodiscard]] DenseMatrix response(const DenseMatrix& rows) const;
@@ -65,7 +69,7 @@ class NullSpace {
   [[nodiscard]] Index count() const { return static_cast<Index>(free_.size()); }
 
   ActiveSet set_;
-  std::vector<Index> free_{}, held_{};  // variables
+  std::vector<Index> free_{}, held_{};    // variables
   std::vector<Index> strict_{}, soft_{};  // rows of G
   DenseMatrix H_{};                       // over all variables
   Vector weights_{}, box_weights_{};      // of soft rows; of soft bounds, zero elsewhere

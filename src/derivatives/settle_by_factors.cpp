@@ -40,15 +40,13 @@ std::optional<Point> least_multipliers(const Program& qp, const ActiveSet& rows,
   return least;
 }
 
-/// The least multipliers, with x and them corrected on the rows where they are positive. Empty if that leads away
-/// from the solution.
+/// The least multipliers, with x and them corrected on the rows where they are positive. Empty if that leads
+/// away from the solution.
 std::optional<Point> with_least_multipliers(const Program& qp, const RowLengths& lengths, const Point& v,
                                             const ActiveSet& rows) {
   // Where rows are dependent, an engine's multipliers may be as large as they like.
-  const Point x_alone{.x = v.x,
-                      .y = Vector::Zero(qp.p()),
-                      .z = Vector::Zero(qp.m()),
-                      .z_box = Vector::Zero(qp.n())};
+  const Point x_alone{
+      .x = v.x, .y = Vector::Zero(qp.p()), .z = Vector::Zero(qp.m()), .z_box = Vector::Zero(qp.n())};
   const double zero = zero_multiplier(qp, x_alone);
   auto least = least_multipliers(qp, rows, lengths, x_alone);
   if (!least) return {};

@@ -5,8 +5,8 @@
 
 namespace altdiff::detail {
 
-/// X = Q [R 0; 0 0] Z', a complete orthogonal decomposition with pivoting: rank, pseudo-inverse, and what the columns
-/// of X do not span.
+/// X = Q [R 0; 0 0] Z', a complete orthogonal decomposition with pivoting: rank, pseudo-inverse, and what the
+/// columns of X do not span.
 class RankRevealing {
  public:
   /// A pivot below `tolerance`, relative to the largest, is zero.

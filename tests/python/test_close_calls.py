@@ -120,7 +120,12 @@ def test_a_fixed_variable_that_nothing_pushes_is_at_its_upper_bound() -> None:
 def test_a_slack_is_not_zero_because_another_variable_is_large() -> None:
     # x = (-2, -2.5e10): x_1 is two away from its lower bound.
     bounds = {"lb": np.array([-4.0, -2.5e10]), "ub": np.array([3e11, 2.5e10])}
-    data = {"P": np.zeros((2, 2)), "q": np.array([-5.0, 2.0]), "G": np.array([[1.0, 0.0]]), "h": -2 * np.ones(1)}
+    data = {
+        "P": np.zeros((2, 2)),
+        "q": np.array([-5.0, 2.0]),
+        "G": np.array([[1.0, 0.0]]),
+        "h": -2 * np.ones(1),
+    }
     for way, (solution, _) in in_every_way({**data, **bounds}).items():
         assert not np.any(solution.degenerate), way
 

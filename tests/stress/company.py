@@ -65,7 +65,9 @@ def run(task: tuple[str, int]) -> Result:
             continue
         result.compared += 1
         alone = _gradients(found["alone"], own)
-        only = {name: np.where(np.arange(len(programs))[:, None] == i, bar, 0.0) for name, bar in bars.items()}
+        only = {
+            name: np.where(np.arange(len(programs))[:, None] == i, bar, 0.0) for name, bar in bars.items()
+        }
         others = {"sparse": _gradients(found["sparse"], own), "batch": _gradients(batch, only, i)}
         for way, gradients in others.items():
             if not (apart := _apart(alone, gradients)) <= SAME:

@@ -20,9 +20,9 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr double worth_mending = 1e-11;  // a residual above is worth a look at the set
 constexpr int most_refinements = 4;
 constexpr double clearly_dependent = 2e-14;
-constexpr double hardly = 1e-9;        // share of a row's squared length that equalities leave of it
+constexpr double hardly = 1e-9;               // share of a row's squared length that equalities leave of it
 constexpr double hardly_independent = 1e-11;  // pivot of an active row, relative: others may imply it
-constexpr double touching_tol = 1e-9;  // slack of a row, relative to what its value is the sum of
+constexpr double touching_tol = 1e-9;         // slack of a row, relative to what its value is the sum of
 
 std::size_t at_index(Index i) { return static_cast<std::size_t>(i); }
 
@@ -253,16 +253,15 @@ void ActiveSetEngine::split_multipliers(const Run& run, std::span<const DualStat
   }
 }
 
-/// A row whose limits are equal is held by the one that it is pushed against, and by the upper one where nothing
-/// pushes.
+/// A row whose limits are equal is held by the one that it is pushed against, and by the upper one where
+/// nothing pushes.
 void ActiveSetEngine::orient_fixed(const Run& run, std::span<DualState> states) {
   const double* lengths = at(run.first).space->lengths();
   for (Index j = run.first; j < run.first + run.count; ++j) {
     DualState& state = states[at_index(j)];
     if (state.outcome != DualState::Outcome::Solved) continue;
     double largest = size_[at_index(j)];
-    for (const Index row : state.rows)
-      largest = std::max(largest, std::abs(lambda_(row, j)) * lengths[row]);
+    for (const Index row : state.rows) largest = std::max(largest, std::abs(lambda_(row, j)) * lengths[row]);
     for (std::size_t s = 0; s < state.rows.size(); ++s) {
       const Index row = state.rows[s];
       if (row < m_ || lower_(row, j) != upper_(row, j)) continue;
@@ -353,8 +352,8 @@ void ActiveSetEngine::add_correction(const Run& run, std::span<const DualState> 
   split_multipliers(run, states);
 }
 
-/// Whether a row that no multiplier can move, and that is not one of zeros, is at one of its limits, up to the
-/// rounding of an x of which a part may be zero.
+/// Whether a row that no multiplier can move, and that is not one of zeros, is at one of its limits, up to
+/// the rounding of an x of which a part may be zero.
 bool ActiveSetEngine::touches(Index row, Index column) const {
   const double largest = row < m_ ? at(column).matrices.G_rows().col(row).cwiseAbs().maxCoeff() : 1;
   const double size = largest * point.x.col(column).cwiseAbs().maxCoeff();

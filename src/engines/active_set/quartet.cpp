@@ -317,7 +317,8 @@ void Quartet::solve(const std::array<Instance, lanes>& instances, const std::vec
   write(data, instances, bounded, result);
 }
 
-/// A row with equal limits is held by the one that it is pushed against, and by the upper one where nothing pushes.
+/// A row with equal limits is held by the one that it is pushed against, and by the upper one where nothing
+/// pushes.
 void Quartet::orient_fixed(const Search& s) const {
   Lanes size_of_push = s.size;
   for (Index row = 0; row < k_; ++row)
