@@ -251,16 +251,18 @@ void clean(const QuadraticProgram<M>& qp, const ActiveSet& S, Point& v) {
 }
 
 /// Derivatives at the least x. The factor is made when the first is asked for: many solutions are never
-/// differentiated, and x itself needs none.
+/// differentiated, and x itself needs none. Where units are too different for (L2) on T, derivatives are
+/// those of `first`, the solution that was found.
 template <Matrix M>
 class AtLeastNorm final : public Linearisation {
  public:
   AtLeastNorm(std::shared_ptr<const ScaledProgram<M>> program, ActiveSet T, double gradient_tolerance,
-              Vector x)
+              Vector x, std::shared_ptr<const Linearisation> first)
       : program_(std::move(program)),
         T_(std::move(T)),
         gradient_tolerance_(gradient_tolerance),
-        x_(std::move(x)) {}
+        x_(std::move(x)),
+        made_(std::move(first)) {}
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override {
     return made().solve(right_side);
@@ -268,10 +270,10 @@ class AtLeastNorm final : public Linearisation {
   [[nodiscard]] int rounds() const override { return made().rounds(); }
   [[nodiscard]] bool regular() const override { return false; }
   [[nodiscard]] bool independent() const override { return made().independent(); }
-  [[nodiscard]] ActiveSet active() const override { return in_user_rows(*program_, T_); }
+  [[nodiscard]] ActiveSet active() const override { return made().active(); }
   [[nodiscard]] const Point* turn() const override {
     (void)made();
-    return &turn_;
+    return turn_ ? &*turn_ : nullptr;
   }
   [[nodiscard]] DenseMatrix flat_part(const DenseMatrix& columns) const override {
     return made().flat_part(columns);
@@ -281,32 +283,37 @@ class AtLeastNorm final : public Linearisation {
   const Linearisation& made() const {
     std::call_once(once_, [this] {
       const auto& qp = program_->qp;
-      map_ = make_map();
-      const PointBlock u = map_->solve({.x = -x_,
-                                        .y = DenseMatrix::Zero(qp.p(), 1),
-                                        .z = DenseMatrix::Zero(program_->m_user, 1),
-                                        .z_box = DenseMatrix::Zero(qp.n(), 1)});
+      auto map = make_map();
+      if (map == nullptr) return;
+      made_ = std::move(map);
+      const PointBlock u = made_->solve({.x = -x_,
+                                         .y = DenseMatrix::Zero(qp.p(), 1),
+                                         .z = DenseMatrix::Zero(program_->m_user, 1),
+                                         .z_box = DenseMatrix::Zero(qp.n(), 1)});
       turn_ = {.x = u.x, .y = u.y, .z = u.z, .z_box = u.z_box};  // (L3)
     });
-    return *map_;
+    return *made_;
   }
 
-  [[nodiscard]] std::unique_ptr<const Linearisation> make_map() const {
+  /// Null where (L2) does not settle.
+  [[nodiscard]] std::shared_ptr<const Linearisation> make_map() const {
     const auto& qp = program_->qp;
-    if (NullSpace::serves(qp)) return std::make_unique<NullSpaceLinearisation>(program_, T_, true);
+    if (NullSpace::serves(qp)) return std::make_shared<NullSpaceLinearisation>(program_, T_, true);
     AugmentedSystem<M> system(qp.P, qp.A, qp.G);
     (void)factorise_on(qp, T_, system);
-    return std::make_unique<RoundsLinearisation<M>>(program_, std::move(system), T_,
-                                                    derivative_limits(gradient_tolerance_),
-                                                    KnownRows{.several_x = true});
+    auto rounds = std::make_shared<RoundsLinearisation<M>>(program_, std::move(system), T_,
+                                                           derivative_limits(gradient_tolerance_),
+                                                           KnownRows{.several_x = true});
+    if (!rounds->usable()) return {};
+    return rounds;
   }
 
   std::shared_ptr<const ScaledProgram<M>> program_;
   ActiveSet T_;
   double gradient_tolerance_;
   Vector x_;
-  mutable std::unique_ptr<const Linearisation> map_{};
-  mutable Point turn_{};
+  mutable std::shared_ptr<const Linearisation> made_;  // the first one's, until it is
+  mutable std::optional<Point> turn_{};
   mutable std::once_flag once_{};
 };
 
@@ -364,8 +371,12 @@ std::optional<Finished<M>> least_norm(const std::shared_ptr<const ScaledProgram<
   ActiveSet T = found.set;
   bool signs_known = true;
   if (!find_least(qp, found, solve, point, T, signs_known)) return {};
-  auto linearisation = std::make_shared<AtLeastNorm<M>>(program, T, gradient_tolerance, point.x);
-  if (!signs_known && !only_push(program->from_user(*linearisation->turn()), found.set, T)) return {};
+  auto linearisation =
+      std::make_shared<AtLeastNorm<M>>(program, T, gradient_tolerance, point.x, found.linearisation);
+  if (!signs_known) {
+    const Point* turn = linearisation->turn();
+    if (turn == nullptr || !only_push(program->from_user(*turn), found.set, T)) return {};
+  }
   clean(qp, found.set, point);
   return Finished<M>{
       .point = std::move(point), .linearisation = std::move(linearisation), .set = std::move(T)};

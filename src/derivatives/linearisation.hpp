@@ -70,6 +70,8 @@ class RoundsLinearisation final : public Linearisation {
   [[nodiscard]] bool independent() const override { return independent_; }
   [[nodiscard]] ActiveSet active() const override { return in_user_rows(*program_, set_); }
   [[nodiscard]] DenseMatrix flat_part(const DenseMatrix& columns) const override;
+  /// Whether what is flat can be told from what is not.
+  [[nodiscard]] bool usable() const { return !prepared().flat || prepared().flat->usable(); }
 
  private:
   /// What solves need beside the factor.
