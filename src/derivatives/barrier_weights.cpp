@@ -18,6 +18,7 @@ constexpr double last_step = 1e-10;  // Newton decrement; the step after it squa
 constexpr double implied = 1e-7;     // part of a row that the strict rows leave
 constexpr double flat = 1e-7;        // part of what is left that has no curvature
 constexpr double opposed = 1e-9;     // what others leave of a row, relative
+constexpr Index max_asked = 64;      // weak rows
 constexpr double as_strict = 1e9;    // weight times response: as good as infinite
 
 /// t with t o (M t) = 1, M of unit diagonal; stops where an entry is as good as infinite.
@@ -82,9 +83,16 @@ class WeakRows {
   std::vector<Index> left_{};
 };
 
-/// Rows that hold x together in a flat direction: none of them can be left without crossing another.
+/// Rows that hold x together in a flat direction: none of them can be left without crossing another. Mostly
+/// one direction leaves all of them at once; the others are asked one by one, unless they are too many.
 std::vector<bool> held_together(const DenseMatrix& flat_parts) {
   std::vector<bool> held(at(flat_parts.cols()));
+  const Vector lengths = flat_parts.colwise().norm();
+  const Vector units = (lengths.array() > 0).select(lengths.cwiseInverse(), 0.0);
+  const Vector away = -(flat_parts * units);
+  const Vector rates = units.cwiseProduct(flat_parts.transpose() * away);
+  const bool leaves_all = (lengths.array() == 0 || rates.array() < -opposed).all();
+  if (leaves_all || flat_parts.cols() > max_asked) return held;
   for (Index k = 0; k < flat_parts.cols(); ++k) {
     DenseMatrix others = flat_parts;
     others.col(k).setZero();

@@ -20,7 +20,9 @@ constexpr double rounded_to_digits = 3e-5;  // and this none to five digits
 constexpr double clearly_curved = 1e-3;     // of a diagonal of ones
 const double nearly_denormal = std::ldexp(1.0, -830);  // products with numbers below may lose digits
 constexpr double no_part = 1e-30;                      // of the largest multiplier: such a row is not needed
-constexpr int away_from_denormal = 200;                // as a power of two
+constexpr double underflows =
+    1e-150;  // of a ray, relative to its largest number: products may be zero that are not
+constexpr int away_from_denormal = 200;  // as a power of two
 
 /// The bound that a multiplier presses against; infinite if there is none.
 template <Matrix M>
@@ -168,6 +170,7 @@ template <Matrix M>
 bool CertificateCheck<M>::proves_dual_infeasible(const QuadraticProgram<M>& qp, Vector& d, double flat) {
   const double largest = norm(d);
   if (!(largest > 0) || !std::isfinite(largest)) return false;
+  d = (d.array().abs() < underflows * largest).select(0.0, d);
   const Descent descent = descent_along(qp, d);
   if (!descent.at_all) return false;
   d *= std::ldexp(unit_factor(largest), away_from_denormal);
