@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "linalg/norms.hpp"
@@ -63,7 +64,8 @@ double far_primal_residual(const VectorsView& data, const PointView& v, const Pr
 
 double primal_residual(const VectorsView& data, const PointView& v, const ProductsView& products) {
   const double size = std::max({1.0, norm(products.Ax), norm(data.b), norm(products.Gx), norm(v.x)});
-  if (size > far_out && std::isfinite(size)) return far_primal_residual(data, v, products, size);
+  if (!std::isfinite(size)) return std::numeric_limits<double>::infinity();  // relative to it, nothing counts
+  if (size > far_out) return far_primal_residual(data, v, products, size);
   double violation = norm(products.Ax - data.b);
   violation = larger(violation, excess(products.Gx - data.h));
   if (data.lb.size() > 0) violation = larger(violation, excess(data.lb - v.x));
