@@ -28,7 +28,8 @@ LINEAR, ADJOINT, SLOPE = "linear", "adjoint", "slope"
 ALLOWED = {LINEAR: 1e-10, ADJOINT: 1e-10, SLOPE: 1e-5}
 VECTORS = ("q", "h", "b", "lb", "ub")
 STEP = 1e-5
-CLEAR = 1e-7  # slack or multiplier of a row that certainly is there
+CLEAR = 1e-7  # multiplier of a row that certainly pushes
+TOUCHES = 1e-9  # slack of a row that certainly touches
 WAYS = ("dense", "sparse", "batch", "shared")
 
 
@@ -106,10 +107,10 @@ def _active(program: Program, s: Any) -> tuple[Array, ...]:
     """Which constraints touch x, and which have a force."""
     slack = program.h - program.G @ s.x
     return (
-        slack < CLEAR,
+        slack < TOUCHES,
         s.z > CLEAR,
-        s.x - program.lb < CLEAR,
-        program.ub - s.x < CLEAR,
+        s.x - program.lb < TOUCHES,
+        program.ub - s.x < TOUCHES,
         abs(s.z_box) > CLEAR,
     )
 
