@@ -89,7 +89,7 @@ ScaledProgram<M>::ScaledProgram(const QuadraticProgram<M>& user, ScalingStart st
   else
     temper_objective();
   if (start != ScalingStart::RowsOnly) equilibrate();
-  scale_vectors(no_curvature);
+  scale_vectors();
 }
 
 /// Passes of (S2) do not bring together what is further apart than this.
@@ -134,12 +134,12 @@ void ScaledProgram<M>::equilibrate() {
 }
 
 template <Matrix M>
-void ScaledProgram<M>::scale_vectors(double negligible) {
+void ScaledProgram<M>::scale_vectors() {
   qp.q.array() *= c * D.array();
   // P sets the scale where there is one: the finish adds sigma to it, and must not drown it.
   const double slope = qp.q.cwiseAbs().maxCoeff();
   const double curvature = largest_number(qp.P);
-  const double least = slope < largest_square ? negligible * slope : 0.0;
+  const double least = slope < largest_square ? no_curvature * slope : 0.0;
   const double size = curvature > 0 ? std::max(curvature, least) : slope;
   const double factor = size > 0 ? 1 / size : 1.0;
   c *= factor;

@@ -54,7 +54,7 @@ struct ScaledProgram {
   void start_at_unit_rows();
   void equilibrate();
   void temper_objective();
-  void scale_vectors(double negligible);
+  void scale_vectors();
 };
 
 template <Matrix M>
