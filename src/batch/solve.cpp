@@ -10,6 +10,7 @@
 #include "engines/active_set/proximal.hpp"
 #include "linalg/at.hpp"
 #include "linalg/dense.hpp"
+#include "linalg/norms.hpp"
 #include "linalg/parallel_for.hpp"
 #include "linalg/pieces.hpp"
 #include "linalg/threads.hpp"
@@ -31,6 +32,7 @@ constexpr double doubtful_equality_pivot =
     1e-13;                                // of M_EE: its condition is that of the rows squared, times P's
 constexpr double drowned_margin = 1e-10;  // the same: a minimiser without constraints drowns the digits of x
 constexpr double doubtful_margin = 1e-7;  // (G1) in constraint space: below, the user's units are asked
+constexpr double same_point = 1e-9;       // relative
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// A batch on its way: spaces, active sets, and what is left for another engine.
@@ -392,10 +394,22 @@ class BatchSolver {
     const auto other = solve_one(qp, quiet, found.found() ? found.as_point() : known_start(i));
     if (good && other.status != Status::Solved) {
       accept(i, found);
+      describe_by(other, i);
       return;
     }
     note(i, Route::HandedOn);
     accept(i, other);
+  }
+
+  /// Whether x is unique, and derivatives, where a finish had them for the same point, though a digit short
+  /// of the tolerance.
+  void describe_by(const Solution<DenseMatrix>& other, Index i) {
+    const auto x = solution_.point.x.col(i);
+    if (other.linearisation == nullptr || !(norm(other.x - x) <= same_point * (1 + norm(x)))) return;
+    solution_.unique[at(i)] = other.unique ? 1 : 0;
+    solution_.degenerate[at(i)] = other.degenerate ? 1 : 0;
+    solution_.margin[i] = other.margin;
+    result_->instances[at(i)] = {.other = other.linearisation};
   }
 
   /// On a kink, or with redundant rows, derivatives and multipliers follow a convention that the finish

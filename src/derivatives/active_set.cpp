@@ -11,8 +11,9 @@ namespace altdiff::detail {
 namespace {
 constexpr double sign_tolerance = 1e-11;  // a multiplier or slack above minus this counts as not negative
 constexpr double nearly = 1e-10;          // of its size: a slack or a multiplier below it is zero
-constexpr double of_largest_x = 1e-3;     // what rounding of a variable that is zero is relative to
-constexpr double smallest_size = 1e-4;    // that slacks and multipliers are relative to
+constexpr double of_largest_x = 1e-2;     // what rounding of a variable that is zero is relative to
+constexpr double smallest_slack = 1e-3;   // that slacks are relative to: rounds leave 1e-14
+constexpr double smallest_size = 1e-4;    // that multipliers are relative to, and to what P x is the sum of
 constexpr double no_push = 1e-13;         // of a fixed variable, relative to the gradient
 constexpr double rounding = 1e-14;        // of a multiplier and a slack, relative to their sizes
 
@@ -71,10 +72,10 @@ template <Matrix M>
 Sizes sizes_at(const QuadraticProgram<M>& qp, const Point& v) {
   const Vector Px = qp.P * v.x;
   const double gradient = std::max({norm(Px), norm(qp.q), norm(v.y), norm(v.z), norm(v.z_box)});
-  const double around = std::max(of_largest_x * norm(v.x), smallest_size);
+  const double around = std::max(of_largest_x * norm(v.x), smallest_slack);
   return {.rows = (absolute_terms(qp.G, v.x) + qp.h.cwiseAbs()).array() + around,
           .bounds = v.x.cwiseAbs().array() + around,
-          .gradient = std::max(gradient, smallest_size)};
+          .gradient = std::max(gradient, smallest_size * std::max(1.0, norm(absolute_terms(qp.P, v.x))))};
 }
 
 template <Matrix M>

@@ -20,6 +20,7 @@ struct ActiveSet {
   /// Whether a bound that does not give way holds x_j.
   [[nodiscard]] bool holds(Index j) const { return box[j] != 0 && (!soft() || give.box[j] <= 0); }
   [[nodiscard]] bool has_bounds() const { return (box.array() != 0).any(); }
+  [[nodiscard]] bool empty() const { return z.isZero(0) && box.isZero(0); }
 };
 
 /// Rows whose multiplier exceeds their slack (A1).

@@ -115,8 +115,10 @@ void add_barrier_weights(const QuadraticProgram<SparseMatrix>& qp, const RowLeng
       return inside.col(k).norm() <= implied * lengths_of[k];
     });
     const Vector inside = strict.inside(weak.normals()).colwise().norm();
-    const DenseMatrix flat_parts = strict.flat(weak.normals());
-    const auto is_flat = [&](Index k) { return flat_parts.col(k).norm() > flat * inside[k]; };
+    DenseMatrix flat_parts = strict.flat(weak.normals());
+    for (Index k = 0; k < weak.count(); ++k)  // rounding must not seem to hold what it is opposed to
+      if (flat_parts.col(k).norm() <= flat * inside[k]) flat_parts.col(k).setZero();
+    const auto is_flat = [&](Index k) { return !flat_parts.col(k).isZero(0); };
     if (!strict.regular()) {
       const std::vector<bool> held = held_together(flat_parts);
       if (weak.make_strict([&](Index k) { return is_flat(k) && held[at(k)]; }, S)) continue;

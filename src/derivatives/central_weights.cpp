@@ -24,6 +24,10 @@ constexpr double as_nothing = 1e-6;  // where P is flat, sigma alone leaves weig
 struct Pairs {
   Vector s_z, t_z, s_box, t_box;
 
+  void forget_others(const ActiveSet& W) {
+    for (Vector* part : {&s_z, &t_z}) *part = (W.z.array() != 0).select(*part, 1.0);
+    for (Vector* part : {&s_box, &t_box}) *part = (W.box.array() != 0).select(*part, 1.0);
+  }
   [[nodiscard]] Vector weights_z() const { return t_z.cwiseQuotient(s_z); }
   [[nodiscard]] Vector weights_box() const { return t_box.cwiseQuotient(s_box); }
 };
@@ -89,30 +93,29 @@ int sort_out(const Vector& weights, Vector& W, Vector& S) {
   return moved;
 }
 
-bool empty(const ActiveSet& W) { return W.z.isZero(0) && W.box.isZero(0); }
-
 }  // namespace
 
 template <Matrix M>
 bool add_central_weights(const QuadraticProgram<M>& qp, ActiveSet W, ActiveSet& S,
                          AugmentedSystem<M>& system) {
-  while (!empty(W)) {
-    Pairs v{.s_z = Vector::Ones(qp.m()),
-            .t_z = Vector::Ones(qp.m()),
-            .s_box = Vector::Ones(qp.n()),
-            .t_box = Vector::Ones(qp.n())};
-    int moved = 0;
-    double length = std::numeric_limits<double>::infinity();
-    for (int step = 0; step < max_steps && moved == 0; ++step) {
-      length = newton_step(qp, S, W, length < converging ? solved : roughly, v, system);
-      if (length < 0) return false;
-      moved = sort_out(v.weights_z(), W.z, S.z) + sort_out(v.weights_box(), W.box, S.box);
-      if (length < last_step) break;
+  Pairs v{.s_z = Vector::Ones(qp.m()),
+          .t_z = Vector::Ones(qp.m()),
+          .s_box = Vector::Ones(qp.n()),
+          .t_box = Vector::Ones(qp.n())};
+  double length = std::numeric_limits<double>::infinity();
+  for (int step = 0; step < max_steps && !W.empty(); ++step) {
+    length = newton_step(qp, S, W, length < converging ? solved : roughly, v, system);
+    if (length < 0) return false;
+    const int moved = sort_out(v.weights_z(), W.z, S.z) + sort_out(v.weights_box(), W.box, S.box);
+    if (moved > 0) {  // the others go on from where they are: it is a step of another problem
+      v.forget_others(W);
+      length = std::numeric_limits<double>::infinity();
+      step = 0;
+    } else if (length < last_step) {
+      break;
     }
-    if (moved > 0) continue;
-    S = joined(S, W, v, qp.p());
-    return true;
   }
+  if (!W.empty()) S = joined(S, W, v, qp.p());
   return true;
 }
 

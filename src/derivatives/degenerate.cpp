@@ -77,12 +77,15 @@ bool has_weak_rows(const QuadraticProgram<M>& qp, const Point& v, const ActiveSe
 template <Matrix M>
 void settle_degenerate(const QuadraticProgram<M>& qp, Point& v, ActiveSet& S, AugmentedSystem<M>& system) {
   const ActiveSet before = S;
-  const ActiveSet rows = touching(qp, v, S);
-  if (auto least = with_least_multipliers(qp, v, rows, system)) v = std::move(*least);
+  ActiveSet rows = touching(qp, v, S);
+  if (auto least = with_least_multipliers(qp, v, rows, system)) {
+    v = std::move(*least);
+    rows = touching(qp, v, rows);  // x has more digits now
+  }
   S = strictly_active(qp, v, rows, zero_multiplier(qp, v));
   orient_fixed(qp, v, S);
   ActiveSet W{.z = rows.z - S.z, .box = (S.box.array() == 0).select(rows.box, 0.0)};
-  drop_implied(qp, S, W, system);
+  if (!W.empty()) drop_implied(qp, S, W, system);
   const ActiveSet strict = S;
   if (add_central_weights(qp, W, S, system) && factorise_on(qp, S, system)) return;
   S = strict;  // weights that vanish: x may leave these rows without cost

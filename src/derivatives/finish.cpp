@@ -42,13 +42,16 @@ Finished<SparseMatrix> settled_by_factors(const std::shared_ptr<const ScaledProg
                                           Point point, ActiveSet S) {
   const auto& qp = program->qp;
   const RowLengths lengths(*program);
-  if (!S.soft()) descend_flat_directions(qp, lengths, point, S);
-  const NullSpace factors(qp, S, lengths);
-  factors.polish(qp, point);  // whether a row is weak shows only then
+  auto factors = S.soft() ? std::make_shared<const NullSpace>(qp, S, lengths)
+                          : descend_flat_directions(qp, lengths, point, S);
+  factors->polish(qp, point);  // whether a row is weak shows only then
   orient_fixed(qp, point, S);
-  if (!factors.independent() || has_weak_rows(qp, point, S)) settle_by_factors(*program, point, S);
+  if (!factors->independent() || has_weak_rows(qp, point, S)) {
+    settle_by_factors(qp, lengths, point, S);
+    factors = std::make_shared<const NullSpace>(qp, S, lengths);
+  }
   return {.point = std::move(point),
-          .linearisation = std::make_shared<NullSpaceLinearisation>(program, S),
+          .linearisation = std::make_shared<NullSpaceLinearisation>(program, std::move(factors), S),
           .set = std::move(S)};
 }
 

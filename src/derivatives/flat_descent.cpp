@@ -43,29 +43,30 @@ Blocking first_met(const QuadraticProgram<SparseMatrix>& qp, const ActiveSet& S,
 
 }  // namespace
 
-void descend_flat_directions(const QuadraticProgram<SparseMatrix>& qp, const RowLengths& lengths, Point& v,
-                             ActiveSet& S) {
+std::shared_ptr<const NullSpace> descend_flat_directions(const QuadraticProgram<SparseMatrix>& qp,
+                                                         const RowLengths& lengths, Point& v, ActiveSet& S) {
+  auto first = std::make_shared<const NullSpace>(qp, S, lengths);
+  auto system = first;
   Point point = v;
   ActiveSet set = S;
-  bool moved = false;
   for (Index step = 0; step <= qp.n(); ++step) {
-    const NullSpace system(qp, set, lengths);
     const Vector gradient = qp.P * point.x + qp.q;
-    const Vector d = -system.flat_part(gradient);
-    if (system.regular() || norm(d) <= falls * sizes_at(qp, point).gradient) {
-      if (!moved) return;
-      system.polish(qp, point);
-      if (mend(qp, point, set) > 0) return;
+    const Vector d = -system->flat_part(gradient);
+    if (system->regular() || norm(d) <= falls * sizes_at(qp, point).gradient) {
+      if (step == 0) return first;
+      system->polish(qp, point);
+      if (mend(qp, point, set) > 0) return first;
       v = std::move(point);
       S = std::move(set);
-      return;
+      return system;
     }
-    const Blocking first = first_met(qp, set, point.x, d);
-    if (first.place < 0) return;
-    point.x += first.step * d;
-    (first.place < qp.m() ? set.z[first.place] : set.box[first.place - qp.m()]) = first.side;
-    moved = true;
+    const Blocking met = first_met(qp, set, point.x, d);
+    if (met.place < 0) return first;
+    point.x += met.step * d;
+    (met.place < qp.m() ? set.z[met.place] : set.box[met.place - qp.m()]) = met.side;
+    system = std::make_shared<const NullSpace>(qp, set, lengths);
   }
+  return first;
 }
 
 }  // namespace altdiff::detail

@@ -39,7 +39,6 @@ class NullSpace {
 
   [[nodiscard]] bool independent() const { return rank_ == C_.rows(); }  ///< (A5): the rows of C are
   [[nodiscard]] bool regular() const { return flat_.cols() == 0; }       ///< (A4): H curves upwards on Z
-  [[nodiscard]] const ActiveSet& set() const { return set_; }
 
   /// (A2), one column a right-hand side, in the units of the program.
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const;
@@ -87,27 +86,33 @@ class NullSpace {
 /// Derivatives by it.
 class NullSpaceLinearisation final : public Linearisation {
  public:
-  NullSpaceLinearisation(std::shared_ptr<const ScaledProgram<SparseMatrix>> program, const ActiveSet& set,
-                         bool several_x = false)
+  using Program = std::shared_ptr<const ScaledProgram<SparseMatrix>>;
+
+  explicit NullSpaceLinearisation(Program program, const ActiveSet& set, bool several_x = false)
       : program_(std::move(program)),
-        system_(program_->qp, set, RowLengths(*program_)),
+        system_(std::make_shared<const NullSpace>(program_->qp, set, RowLengths(*program_))),
+        set_(set),
         several_x_(several_x) {}
+  /// With factors on a set that differs from `set` at most in the side of fixed variables.
+  NullSpaceLinearisation(Program program, std::shared_ptr<const NullSpace> factors, ActiveSet set)
+      : program_(std::move(program)), system_(std::move(factors)), set_(std::move(set)) {}
 
   [[nodiscard]] PointBlock solve(const PointBlock& right_side) const override {
-    return program_->to_user(system_.solve(program_->right_side_from_user(right_side)));
+    return program_->to_user(system_->solve(program_->right_side_from_user(right_side)));
   }
   [[nodiscard]] int rounds() const override { return 0; }
-  [[nodiscard]] bool regular() const override { return system_.regular() && !several_x_; }
-  [[nodiscard]] bool independent() const override { return system_.independent(); }
-  [[nodiscard]] ActiveSet active() const override { return in_user_rows(*program_, system_.set()); }
+  [[nodiscard]] bool regular() const override { return system_->regular() && !several_x_; }
+  [[nodiscard]] bool independent() const override { return system_->independent(); }
+  [[nodiscard]] ActiveSet active() const override { return in_user_rows(*program_, set_); }
   [[nodiscard]] DenseMatrix flat_part(const DenseMatrix& columns) const override {
-    return system_.flat_part(columns);
+    return system_->flat_part(columns);
   }
 
  private:
-  std::shared_ptr<const ScaledProgram<SparseMatrix>> program_;
-  NullSpace system_;
-  bool several_x_;  // whatever the rows of the set say
+  Program program_;
+  std::shared_ptr<const NullSpace> system_;
+  ActiveSet set_;
+  bool several_x_ = false;  // whatever the rows of the set say
 };
 
 }  // namespace altdiff::detail

@@ -84,7 +84,7 @@ RoundReport alternating_rounds(const QuadraticProgram<M>& qp, const AugmentedSys
                                const RoundLimits& limits) {
   const Vector box_mask = S.box_mask();
   const Compliance* give = S.soft() ? &S.give : nullptr;
-  Vector workspace(system.workspace_size());
+  Vector workspace(system.workspace_size(right_side.x.cols()));
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
   restrict_to(S, box_mask, t);
@@ -131,7 +131,7 @@ PointBlock fixed_rounds(const QuadraticProgram<M>& qp, const AugmentedSystem<M>&
                         const AfterRound& another) {
   const Vector box_mask = S.box_mask();
   const Compliance* give = S.soft() ? &S.give : nullptr;
-  Vector workspace(system.workspace_size());
+  Vector workspace(system.workspace_size(right_side.x.cols()));
   PointBlock b = right_side;
   restrict_to(S, box_mask, b);
   t = zeros_like(b);

@@ -58,9 +58,7 @@ std::optional<Point> with_least_multipliers(const Program& qp, const RowLengths&
 
 }  // namespace
 
-void settle_by_factors(const ScaledProgram<SparseMatrix>& program, Point& v, ActiveSet& S) {
-  const auto& qp = program.qp;
-  const RowLengths lengths(program);
+void settle_by_factors(const Program& qp, const RowLengths& lengths, Point& v, ActiveSet& S) {
   ActiveSet rows = touching(qp, v, S);
   if (auto least = with_least_multipliers(qp, lengths, v, rows)) v = std::move(*least);
   rows = touching(qp, v, rows);  // an engine's multipliers may have spoken for rows that do not

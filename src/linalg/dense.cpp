@@ -18,6 +18,8 @@ constexpr Index small_products = 128;  // rows or columns below which the produc
 constexpr Index small_kernels = 300;   // columns below which our kernels beat the library's (measured)
 constexpr Index worth_threads = 160;   // columns from which our kernels use several threads
 constexpr Index tile = 32;
+constexpr Index moment =
+    32;  // columns below which a kernel takes a microsecond: whoever repeats it asks for time
 
 /// y += alpha A x, columns in fours so that y is read and written once for four of them
 void add_columns(double alpha, const ConstBlock& A, const double* x, double* y) {
@@ -44,9 +46,10 @@ void add_columns(double alpha, const ConstBlock& A, const double* x, double* y) 
 bool gram_while(double alpha, const ConstBlock& A, double beta, Block C, int threads, GoOn go_on) {
   const Index head = C.cols();
   const Index rest = C.rows() - head;
+  const bool brief = std::max(A.rows(), A.cols()) < moment;
   const double work = multiplications(C.rows(), head, A.cols());
-  if (worth_pieces(work)) return gram_in_pieces('N', alpha, A, beta, C, go_on);
-  if (!go_on(work)) return false;
+  if (!brief && worth_pieces(work)) return gram_in_pieces('N', alpha, A, beta, C, go_on);
+  if (!brief && !go_on(work)) return false;
   if (A.cols() < small_kernels) {
     small_gram(alpha, A.data(), A.outerStride(), A.rows(), A.cols(), beta, C.data(), C.outerStride(), head,
                A.cols() < worth_threads ? 1 : threads);
@@ -115,9 +118,10 @@ bool gram_in_time(double alpha, const ConstBlock& A, double beta, Block C, int t
 
 bool partial_cholesky(Block T, int threads) {
   const Index n = T.cols();
+  const bool brief = T.rows() < moment;
   const double work = multiplications(T.rows(), n, n);
-  if (worth_pieces(work)) return partial_cholesky_in_pieces(T, &may_go_on);
-  if (!may_go_on(work)) return false;
+  if (!brief && worth_pieces(work)) return partial_cholesky_in_pieces(T, &may_go_on);
+  if (!brief && !may_go_on(work)) return false;
   if (n < small_kernels)
     return small_partial_cholesky(T.data(), T.outerStride(), T.rows(), n, n < worth_threads ? 1 : threads);
   if (!blas::cholesky(T.topRows(n))) return false;
@@ -127,10 +131,15 @@ bool partial_cholesky(Block T, int threads) {
 
 void symmetrise(Block K) {
   const Index n = K.rows();
-  for (Index j0 = 0; j0 < n; j0 += tile)
-    for (Index i0 = j0; i0 < n; i0 += tile)
-      for (Index j = j0; j < std::min(j0 + tile, n); ++j)
-        for (Index i = std::max(i0, j + 1); i < std::min(i0 + tile, n); ++i) K(j, i) = K(i, j);
+  const Index stride = K.outerStride();
+  for (Index j0 = 0; j0 < n; j0 += tile) {
+    const Index end = std::min(j0 + tile, n);
+    for (Index j = j0; j < end; ++j)
+      for (Index i = j + 1; i < end; ++i) K(j, i) = K(i, j);
+    if (end < n)
+      small_transpose(K.data() + j0 * stride + end, stride, n - end, end - j0, K.data() + end * stride + j0,
+                      stride);
+  }
 }
 
 bool all_finite(const double* numbers, Index count) {

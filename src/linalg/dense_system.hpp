@@ -29,7 +29,7 @@ class DenseSystem {
   [[nodiscard]] bool holds(Index j) const { return std::isinf(R_[j]); }
 
   /// What `solve` needs of its workspace; each thread brings its own.
-  [[nodiscard]] Index workspace_size() const { return 0; }
+  [[nodiscard]] Index workspace_size(Index /*columns*/ = 1) const { return 0; }
 
  private:
   void take_out(Index j);

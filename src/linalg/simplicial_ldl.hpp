@@ -24,8 +24,13 @@ class SimplicialLdl {
                                Index positive);
   /// In the new order, in place.
   void solve(const Pattern& pattern, double* v) const;
+  /// The same for four right-hand sides: v_k has four numbers, which come from one visit of L.
+  void solve_four(const Pattern& pattern, double* v) const;
 
  private:
+  template <class V>
+  void solve_each(const Pattern& pattern, V* v) const;
+
   std::vector<double> values_;         // of the permuted triangle
   std::vector<double> L_, D_inverse_;  // of L as in the pattern
   std::vector<int> filled_;            // entries that each column of L has so far

@@ -37,11 +37,22 @@ bool SparseLdl::factorise(const double* values, Index positive) {
       factor_);
 }
 
-void SparseLdl::solve(double* b, double* workspace) const {
+void SparseLdl::solve(double* b, Index count, double* workspace) const {
   const std::vector<int>& old_of_new = pattern_->order.old_of_new;
-  for (std::size_t k = 0; k < old_of_new.size(); ++k) workspace[k] = b[old_of_new[k]];
-  std::visit([&](const auto& factor) { factor.solve(pattern_for(factor, *pattern_), workspace); }, factor_);
-  for (std::size_t k = 0; k < old_of_new.size(); ++k) b[old_of_new[k]] = workspace[k];
+  if (count == 1) {
+    for (std::size_t k = 0; k < old_of_new.size(); ++k) workspace[k] = b[old_of_new[k]];
+    std::visit([&](const auto& factor) { factor.solve(pattern_for(factor, *pattern_), workspace); }, factor_);
+    for (std::size_t k = 0; k < old_of_new.size(); ++k) b[old_of_new[k]] = workspace[k];
+    return;
+  }
+  double* row = workspace;
+  for (const int old : old_of_new) row = std::copy_n(b + count * old, count, row);
+  std::get<SimplicialLdl>(factor_).solve_four(std::get<SimplicialPattern>(pattern_->factor), workspace);
+  row = workspace;
+  for (const int old : old_of_new) {
+    std::copy_n(row, count, b + count * old);
+    row += count;
+  }
 }
 
 }  // namespace altdiff::detail

@@ -30,8 +30,13 @@ class SparseLdl {
   /// Throws OutOfTime if it would be done too late; the factor is lost then.
   [[nodiscard]] bool factorise(const double* values, Index positive);
 
-  /// Solves in place; `workspace` has as many entries as the matrix rows.
-  void solve(double* b, double* workspace) const;
+  static constexpr int side_by_side = 4;  ///< right-hand sides that one visit of L may serve
+  /// How many of so many right-hand sides are solved for at once.
+  [[nodiscard]] Index together(Index columns) const {
+    return columns >= side_by_side && std::holds_alternative<SimplicialLdl>(factor_) ? side_by_side : 1;
+  }
+  /// Solves in place for `count` of them, row after row; `workspace` has as many entries as they.
+  void solve(double* b, Index count, double* workspace) const;
 
   [[nodiscard]] Index size() const { return pattern_->order.size(); }
   /// Entries of L.

@@ -98,16 +98,31 @@ bool SparseSystem::factorise(const SparseMatrix& H, const SparseMatrix& A, const
   return ldl_.factorise(values_.data(), H.rows());
 }
 
+/// Calls body(c, rhs) for the columns c, c + 1, ... that are solved for together; rhs has one of them each.
+template <class Body>
+void SparseSystem::for_columns(Index columns, Vector& workspace, const Body& body) const {
+  const auto visit = [&]<int count>(Index c, std::integral_constant<int, count> /*columns*/) {
+    check_interrupt(2 * count * ldl_.fill());
+    constexpr int order = count == 1 ? Eigen::ColMajor : Eigen::RowMajor;
+    Eigen::Map<Eigen::Matrix<double, Eigen::Dynamic, count, order>> rhs(workspace.data(), ldl_.size(), count);
+    body(c, rhs);
+  };
+  Index c = 0;
+  if (workspace.size() >= workspace_size(columns))
+    for (constexpr int some = SparseLdl::side_by_side; ldl_.together(columns - c) == some; c += some)
+      visit(c, std::integral_constant<int, some>());
+  for (; c < columns; ++c) visit(c, std::integral_constant<int, 1>());
+}
+
 void SparseSystem::solve(Block x, Vector& workspace) const {
   const Index n = x.rows();
-  for (Index c = 0; c < x.cols(); ++c) {
-    check_interrupt(2 * ldl_.fill());
-    auto rhs = workspace.head(ldl_.size());
-    rhs.head(n) = x.col(c);
-    rhs.tail(ldl_.size() - n).setZero();
-    ldl_.solve(rhs.data(), workspace.data() + ldl_.size());
-    x.col(c) = rhs.head(n);  // (K1)
-  }
+  for_columns(x.cols(), workspace, [&]<class Rows>(Index c, Rows& rhs) {
+    constexpr int count = Rows::ColsAtCompileTime;
+    rhs.topRows(n) = x.middleCols<count>(c);
+    rhs.bottomRows(ldl_.size() - n).setZero();
+    ldl_.solve(rhs.data(), count, workspace.data() + rhs.size());
+    x.middleCols<count>(c) = rhs.topRows(n);  // (K1)
+  });
 }
 
 void SparseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace) const {
@@ -115,17 +130,16 @@ void SparseSystem::solve(Block x, Block y, Block z, Block box, Vector& workspace
   const Index p = y.rows();
   const Index m = z.rows();
   add_bounds(R_, box, x);
-  for (Index c = 0; c < x.cols(); ++c) {
-    check_interrupt(2 * ldl_.fill());
-    auto rhs = workspace.head(ldl_.size());
-    rhs.head(n) = x.col(c);
-    rhs.segment(n, p) = root_a_.cwiseProduct(y.col(c));
-    rhs.tail(m) = root_g_.cwiseProduct(z.col(c));
-    ldl_.solve(rhs.data(), workspace.data() + ldl_.size());
-    x.col(c) = rhs.head(n);
-    y.col(c) = root_a_.cwiseProduct(rhs.segment(n, p));
-    z.col(c) = root_g_.cwiseProduct(rhs.tail(m));
-  }
+  for_columns(x.cols(), workspace, [&]<class Rows>(Index c, Rows& rhs) {
+    constexpr int count = Rows::ColsAtCompileTime;
+    rhs.topRows(n) = x.middleCols<count>(c);
+    rhs.middleRows(n, p) = root_a_.asDiagonal() * y.middleCols<count>(c);
+    rhs.bottomRows(m) = root_g_.asDiagonal() * z.middleCols<count>(c);
+    ldl_.solve(rhs.data(), count, workspace.data() + rhs.size());
+    x.middleCols<count>(c) = rhs.topRows(n);
+    y.middleCols<count>(c) = root_a_.asDiagonal() * rhs.middleRows(n, p);
+    z.middleCols<count>(c) = root_g_.asDiagonal() * rhs.bottomRows(m);
+  });
   solve_bounds(R_, x, box);  // (K2)
 }
 

@@ -40,11 +40,16 @@ class SparseSystem {
   /// Whether x_j is held: see Penalties.
   [[nodiscard]] bool holds(Index j) const { return std::isinf(R_[j]); }
 
-  [[nodiscard]] Index workspace_size() const { return 2 * ldl_.size(); }
+  /// For right-hand sides with so many columns.
+  [[nodiscard]] Index workspace_size(Index columns = 1) const {
+    return 2 * ldl_.size() * ldl_.together(columns);
+  }
 
  private:
   void fill(const SparseMatrix& H, const SparseMatrix& A, const SparseMatrix& G, double sigma);
   void take_out_held();
+  template <class Body>
+  void for_columns(Index columns, Vector& workspace, const Body& body) const;
 
   std::shared_ptr<const SparseAnalysis> analysis_;
   std::vector<double> values_;  // of the KKT matrix's upper triangle

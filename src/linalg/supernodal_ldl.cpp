@@ -46,9 +46,15 @@ void assemble(const SupernodalPattern& pattern, const Supernode& node, const dou
 
 void add_update(const Supernode& child, const double* update, const Supernode& node, double* front) {
   const auto size = static_cast<Index>(child.places.size());
+  auto run = child.ends.begin();
   for (Index j = 0; j < size; ++j) {
     double* column = front + child.places[at(j)] * node.size();
-    for (Index i = j; i < size; ++i) column[child.places[at(i)]] += update[j * size + i];
+    if (*run == j) ++run;
+    Index i = j;
+    for (auto end = run; end != child.ends.end(); ++end) {
+      double* target = column + child.places[at(i)] - i;
+      for (; i < *end; ++i) target[i] += update[j * size + i];
+    }
   }
 }
 
@@ -132,8 +138,16 @@ void SupernodalPattern::find_places() {
     for (int c = 0; c < node.columns; ++c) place[at(node.first + c)] = c;
     for (std::size_t r = 0; r < node.rows.size(); ++r)
       place[at(node.rows[r])] = node.columns + static_cast<int>(r);
-    for (const int child : children[s])
-      for (const int row : nodes[at(child)].rows) nodes[at(child)].places.push_back(place[at(row)]);
+    for (const int child : children[s]) {
+      Supernode& done = nodes[at(child)];
+      for (const int row : done.rows) {
+        const int next = place[at(row)];
+        if (!done.places.empty() && done.places.back() + 1 != next)
+          done.ends.push_back(static_cast<int>(done.places.size()));
+        done.places.push_back(next);
+      }
+      done.ends.push_back(static_cast<int>(done.places.size()));
+    }
   }
 }
 

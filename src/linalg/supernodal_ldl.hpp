@@ -11,6 +11,7 @@ struct SupernodalPattern {
     int parent = -1;             ///< supernode
     std::vector<int> rows{};     ///< below its columns
     std::vector<int> places{};   ///< of these rows in the parent's front
+    std::vector<int> ends{};     ///< of the runs of rows that are neighbours there, too
     Index factor = 0;            ///< where its columns of L begin
 
     [[nodiscard]] Index size() const { return columns + static_cast<Index>(rows.size()); }

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "linalg/dense.hpp"
 #include "objectives/terms.hpp"
@@ -22,6 +23,12 @@ InstanceTerm::Workspace InstanceTerm::without_weights(const Workspace& w) const 
   for (Eigen::ArrayXd* numbers : {&plain.value, &plain.first})
     *numbers = numbers->isFinite().select(*numbers, 0.0);
   return plain;
+}
+
+/// phi'' v. At the end of a domain phi'' may be too large for a number: what does not move has no part in it.
+Vector InstanceTerm::bent(const Workspace& w, const Vector& v) {
+  const Eigen::ArrayXd second = w.second.min(std::numeric_limits<double>::max());
+  return (v.array() == 0).select(0.0, second * v.array());
 }
 
 /// v less its mean under the weights s of a log-sum-exp; relative to the heaviest row, as in its Hessian.
@@ -52,7 +59,7 @@ void InstanceTerm::add_cross(const double* x, const InstanceTerm& dot, double* g
   Vector dt = Vector::Zero(rows_);
   if (dot.map_ != nullptr) dt = dot.M().transpose() * Numbers(x, n_);
   if (dot.offset_ != nullptr) dt -= Numbers(dot.offset_, rows_);
-  Vector change = w.second.matrix().cwiseProduct(dt);
+  Vector change = bent(w, dt);
   if (phi_.kind == TermKind::LogSumExp) {
     change = w.first * centred(w, dt).array();
     if (dot.weight_ != nullptr) {
@@ -94,7 +101,7 @@ void InstanceTerm::pull_back(const double* x, const double* u, double objective_
   Vector a;
   set_direction(u, a);
   (void)differentiate(x, w, Ends::All);
-  Vector by_t = (w.second * a.array() + objective_bar * w.first).matrix();
+  Vector by_t = bent(w, a) + objective_bar * w.first.matrix();
   if (phi_.kind == TermKind::LogSumExp) {
     by_t = (w.first * (centred(w, a).array() + objective_bar)).matrix();
     if (target.weight != nullptr) {
@@ -121,7 +128,7 @@ Vector InstanceTerm::bent_rows(const double* x, const double* u, Workspace& w) c
   set_direction(u, a);
   (void)differentiate(x, w, Ends::All);
   if (phi_.kind == TermKind::LogSumExp) return (w.first * centred(w, a).array()).matrix();
-  return (w.second * a.array()).matrix();
+  return bent(w, a);
 }
 
 void InstanceTerm::add_turned(const double* x, const double* u, const InstanceTerm& dot, double* gradient,

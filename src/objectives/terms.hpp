@@ -146,6 +146,7 @@ class InstanceTerm {
   void scale_centred_rows(Workspace& w) const;
   void add_softmax_hessian(Eigen::Map<DenseMatrix>& H, const Workspace& w) const;
   [[nodiscard]] Vector bent_rows(const double* x, const double* u, Workspace& w) const;
+  [[nodiscard]] static Vector bent(const Workspace& w, const Vector& v);
   [[nodiscard]] Vector centred(const Workspace& w, const Vector& v) const;
   double add_quadratic(const double* x, double* gradient, double* hessian, Workspace& w) const;
   void add_quadratic_cross(const double* x, const InstanceTerm& dot, double* gradient) const;

@@ -1,6 +1,7 @@
 #include "smooth/held_ends.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "batch/linearisation.hpp"
@@ -16,7 +17,9 @@ HeldEnds::HeldEnds(const SmoothProgram& user) : user_(user) {
   const BatchProgram& constraints = user.constraints;
   if (constraints[Field::lb].data == nullptr && constraints[Field::ub].data == nullptr) return;
   for (const Term& term : user.terms) {
-    if (term.map.data != nullptr || !Phi{.kind = term.kind}.closed()) continue;
+    const Phi phi{.kind = term.kind};
+    const bool endless = std::isinf(phi.lower()) && std::isinf(phi.upper());
+    if (term.kind == TermKind::Quadratic || term.map.data != nullptr || endless) continue;
     for (Index i = 0; i < constraints.size; ++i) look_at(term, i);
   }
 }
@@ -30,12 +33,22 @@ void HeldEnds::look_at(const Term& term, Index i) {
     const double lb = bounds.lb.size() > 0 ? bounds.lb[j] : -infinity;
     const double ub = bounds.ub.size() > 0 ? bounds.ub[j] : infinity;
     const double offset = own.offset() != nullptr ? own.offset()[j] : 0;
-    const bool low = ub == offset + own.phi().lower() && lb < ub;
-    const bool high = lb == offset + own.phi().upper() && lb < ub;
-    if (!low && !high) continue;
-    if (!changed_) copy_bounds();
-    (low ? lb_ : ub_)(j, i) = low ? ub : lb;
+    const double lower = offset + own.phi().lower();
+    const double upper = offset + own.phi().upper();
+    if (own.phi().closed() && lb < ub && (ub == lower || lb == upper)) {
+      set(j, i, ub == lower ? ub : lb, ub == lower ? ub : lb);
+    } else {
+      const bool idle_lb = std::isfinite(lb) && lb <= lower && ub > lower;
+      const bool idle_ub = std::isfinite(ub) && ub >= upper && lb < upper;
+      if (idle_lb || idle_ub) set(j, i, idle_lb ? -infinity : lb, idle_ub ? infinity : ub);
+    }
   }
+}
+
+void HeldEnds::set(Index j, Index i, double lb, double ub) {
+  if (!changed_) copy_bounds();
+  lb_(j, i) = lb;
+  ub_(j, i) = ub;
 }
 
 void HeldEnds::copy_bounds() {

@@ -344,7 +344,7 @@ class Lifted {
       if (lifted(terms_[t])) solution.rows[t] = rows_at_x(terms_[t]);
     for (Index r = 0; r < k_; ++r) {
       const AtSlope now_at = at_slope(r, here_.s[r]);
-      const double curvature = std::min(1 / now_at.inverse, most_curvature);
+      const double curvature = std::min(1 / now_at.inverse, most_curvature / std::min(1.0, w_[r]));
       solution.hessian += w_[r] * curvature * M_.row(r).transpose() * M_.row(r);
       if (is_variable(*rows_[at(r)].term)) solution.point.x[rows_[at(r)].row] = now_at.t;
       RowSlopes& rows = solution.rows[at(rows_[at(r)].term - terms_.data())];

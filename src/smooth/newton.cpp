@@ -171,12 +171,18 @@ double Newton::violation(Index i, const Products& products) const {
   return sum;
 }
 
+/// The diagonal of M'diag(w)M has whatever in w is not finite; of a function of the user's, all is looked at.
+bool Newton::finite_hessian(Index i) const {
+  if (program_.evaluate) return all_finite(equivalent_->hessian(i), n_ * n_);
+  return Eigen::Map<const DenseMatrix>(equivalent_->hessian(i), n_, n_).diagonal().allFinite();
+}
+
 /// f is known at the trial point: go there, or try again closer by.
 void Newton::judge(Index i, Products& products) {
   Progress& now = progress_[at(i)];
   const double f = trial_value_[i];
   if (!std::isfinite(f) || below_tangent(now, f) || !all_finite(gradient_.data() + i * n_, n_) ||
-      !all_finite(equivalent_->hessian(i), n_ * n_)) {
+      !finite_hessian(i)) {
     if (now.state == State::First) {
       // Data were looked at before: it is the user's function that is not defined here, and says so.
       end(i, program_.evaluate ? Status::NumericalError : Status::InvalidData);
@@ -199,9 +205,11 @@ void Newton::judge(Index i, Products& products) {
   const double before = now.value + now.nu * now.violation;
   const double noise = now.noise + now.nu * now.rounding;
   // A step that is no more than rounding has only multipliers to bring.
-  const bool hardly_moves = now.length * now.distance <= rounding_of_x * (1 + norm(point.x.col(i)));
-  const bool descends = hardly_moves || merit <= before + armijo * now.length * now.slope + noise ||
-                        (-now.slope <= 1e3 * noise && merit <= before + 1e3 * noise);
+  const auto hardly_moves = [&] {
+    return now.length * now.distance <= rounding_of_x * (1 + norm(point.x.col(i)));
+  };
+  const bool descends = merit <= before + armijo * now.length * now.slope + noise ||
+                        (-now.slope <= 1e3 * noise && merit <= before + 1e3 * noise) || hardly_moves();
   if (now.state == State::Trial && !descends) {
     // The minimum of the parabola through what is known.
     const double bend = merit - before - now.length * now.slope;

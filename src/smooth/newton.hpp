@@ -96,6 +96,7 @@ class Newton {
             std::vector<Index>& found) const;
   void report(const std::vector<Index>& instances);
   void judge(Index i, Products& products);
+  [[nodiscard]] bool finite_hessian(Index i) const;
   /// Those of f, whose gradient at v is known.
   [[nodiscard]] Residuals residuals_at(const PointView& v, Index i, const Products& products) const;
   [[nodiscard]] double flat(Index i) const;

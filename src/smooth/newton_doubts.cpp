@@ -43,8 +43,8 @@ constexpr int most_leans = 3;             // long steps, after which a minimum i
 Residuals Newton::residuals_at(const PointView& v, Index i, const Products& products) const {
   const VectorsView data = instance_of(equivalent_->program, i).vectors();
   const ProductsView parts = products.column(0);
-  const double here =
-      std::max(norm(Eigen::Map<const Vector>(equivalent_->hessian(i), n_ * n_)), norm(gradient_.col(i)));
+  const Eigen::Map<const DenseMatrix> H(equivalent_->hessian(i), n_, n_);
+  const double here = std::max(norm(H.diagonal()), norm(gradient_.col(i)));  // H's largest is on its diagonal
   const double largest = here < hardly_there ? std::max(here, flat(i)) : here;
   const auto with = [&](const VectorView& q, const VectorView& rest) {
     return relative_residuals(
@@ -124,6 +124,7 @@ void Newton::keep_within_reach(Index i) {
     return;
   }
   const Eigen::Map<const DenseMatrix> H(equivalent_->hessian(i), n_, n_);
+  if (hardly_bends * H(0, 0) >= now.largest_gradient) return;  // of most, one number tells
   const double slope = norm(gradient_.col(i));
   const double size = 1 + norm(point.x.col(i));
   if (H.diagonal().minCoeff() >= 0 && hardly_bends * H.diagonal().maxCoeff() * size < slope)

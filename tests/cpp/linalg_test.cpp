@@ -35,7 +35,7 @@ TEST(SparseLdl, SolvesQuasiDefiniteSystems) {
   const Vector expected = random.normals(n);
   Vector b = full * expected;
   Vector workspace(n);
-  ldl.solve(b.data(), workspace.data());
+  ldl.solve(b.data(), 1, workspace.data());
   EXPECT_LT((b - expected).norm(), 1e-12);
 }
 
@@ -85,6 +85,36 @@ TEST(AugmentedSystem, DenseAndSparseSolveTheSameSystem) {
   sparse_system.solve(b.x, b.y, b.z, b.z_box, workspace);
   EXPECT_LT((a.x - b.x).norm() + (a.y - b.y).norm() + (a.z - b.z).norm() + (a.z_box - b.z_box).norm(), 1e-11);
   EXPECT_EQ(a.z.row(1).norm(), 0) << "a row without penalty takes no part";
+}
+
+TEST(AugmentedSystem, ColumnsThatAreSolvedForTogetherHaveTheBitsOfEachAlone) {
+  Random random(4);
+  const auto sp = sparse(random_program(4, 8, 5, 3));
+  const Penalties R{
+      .sigma = 1e-3, .A = Vector::Constant(3, 7), .G = Vector::Constant(5, 2), .box = Vector::Constant(8, 1)};
+  detail::SparseSystem system(sp.P, sp.A, sp.G);
+  ASSERT_TRUE(system.factorise(sp.P, sp.A, sp.G, R));
+  for (const Index columns : {1, 3, 4, 5, 8, 11}) {
+    const PointBlock given{.x = random.normals(8, columns),
+                           .y = random.normals(3, columns),
+                           .z = random.normals(5, columns),
+                           .z_box = random.normals(8, columns)};
+    PointBlock together = given;
+    Vector room(system.workspace_size(columns));
+    system.solve(together.x, together.y, together.z, together.z_box, room);
+    PointBlock alone = given;
+    Vector little_room(system.workspace_size());
+    system.solve(alone.x, alone.y, alone.z, alone.z_box, little_room);
+    EXPECT_EQ(together.x, alone.x) << columns << " columns";
+    EXPECT_EQ(together.y, alone.y) << columns << " columns";
+    EXPECT_EQ(together.z, alone.z) << columns << " columns";
+    EXPECT_EQ(together.z_box, alone.z_box) << columns << " columns";
+    DenseMatrix x = given.x;
+    DenseMatrix x_alone = given.x;
+    system.solve(x, room);
+    system.solve(x_alone, little_room);
+    EXPECT_EQ(x, x_alone) << columns << " columns";
+  }
 }
 
 }  // namespace

@@ -128,7 +128,9 @@ ActiveSetEngine::ActiveSetEngine(std::span<const Instance> instances, const std:
       t_(k_, columns_),
       lambda_(k_, columns_),
       products_(n_, m_, p_, columns_),
-      size_(instances.size()) {
+      size_(instances.size()),
+      values_(k_),
+      some_fixed_(instances.size()) {
   for (Index j = 0; j < columns_; ++j) {
     if (runs_.empty() || at(j).space != at(runs_.back().first).space)
       runs_.push_back({.first = j, .count = 0});
@@ -200,22 +202,41 @@ DualProgram ActiveSetEngine::dual_program(Index column) const {
           .size = size_[at_index(column)]};
 }
 
+/// By what rounding may add to them; and whether any are equal.
+void ActiveSetEngine::widen_limits(Index column) {
+  const double* lengths = at(column).space->lengths();
+  const double* lower = lower_.data() + column * k_;
+  const double* upper = upper_.data() + column * k_;
+  const double size = size_[at_index(column)];
+  bool fixed = false;
+  for (Index i = 0; i < k_; ++i) {
+    ceiling_(i, column) = upper[i] + rounding_of_row(size, lengths[i], upper[i]);
+    bottom_(i, column) = lower[i] - rounding_of_row(size, lengths[i], lower[i]);
+    fixed |= lower[i] == upper[i];
+  }
+  some_fixed_[at_index(column)] = fixed ? 1 : 0;
+}
+
+/// Fixed rows are active at the beginning, those of a warm start only where there is a limit.
+void ActiveSetEngine::begin(Index column, std::vector<std::int8_t>& side) const {
+  side.resize(at_index(k_));
+  const bool warm = std::ranges::any_of(side, [](std::int8_t at_limit) { return at_limit != 0; });
+  if (!warm && !some_fixed(column)) return;
+  const DualProgram& program = programs_[at_index(column)];
+  for (Index i = 0; i < k_; ++i) {
+    std::int8_t& at_limit = side[at_index(i)];
+    if (at_limit != 0 && std::isinf(program.limit(i, at_limit))) at_limit = 0;
+    if (at_limit == 0 && program.fixed(i)) at_limit = 1;
+  }
+}
+
 void ActiveSetEngine::find_sets(std::span<DualState> states) {
   most_ = 0;
   for (Index j = 0; j < columns_; ++j) {
     programs_[at_index(j)] = dual_program(j);
     most_ = std::max(most_, n_ - at(j).space->equalities());
-    auto& side = states[at_index(j)].side;
-    side.resize(at_index(k_));
-    for (Index i = 0; i < k_; ++i) {
-      const double length = at(j).space->lengths()[i];
-      ceiling_(i, j) = upper_(i, j) + rounding_of_row(size_[at_index(j)], length, upper_(i, j));
-      bottom_(i, j) = lower_(i, j) - rounding_of_row(size_[at_index(j)], length, lower_(i, j));
-      std::int8_t& at_limit = side[at_index(i)];
-      if (at_limit != 0 && std::isinf(programs_[at_index(j)].limit(i, at_limit)))
-        at_limit = 0;  // of a warm start
-      if (at_limit == 0 && lower_(i, j) == upper_(i, j)) at_limit = 1;
-    }
+    widen_limits(j);
+    begin(j, states[at_index(j)].side);
   }
   primal_dual_.run(programs_, states, most_);
   std::optional<GoldfarbIdnani> safeguard;
@@ -259,7 +280,7 @@ void ActiveSetEngine::orient_fixed(const Run& run, std::span<DualState> states) 
   const double* lengths = at(run.first).space->lengths();
   for (Index j = run.first; j < run.first + run.count; ++j) {
     DualState& state = states[at_index(j)];
-    if (state.outcome != DualState::Outcome::Solved) continue;
+    if (state.outcome != DualState::Outcome::Solved || !some_fixed(j)) continue;
     double largest = size_[at_index(j)];
     for (const Index row : state.rows) largest = std::max(largest, std::abs(lambda_(row, j)) * lengths[row]);
     for (std::size_t s = 0; s < state.rows.size(); ++s) {
@@ -358,8 +379,7 @@ bool ActiveSetEngine::touches(Index row, Index column) const {
   const double largest = row < m_ ? at(column).matrices.G_rows().col(row).cwiseAbs().maxCoeff() : 1;
   const double size = largest * point.x.col(column).cwiseAbs().maxCoeff();
   if (largest == 0) return false;
-  const double value = row < m_ ? products_.Gx(row, column) : point.x(bounded_[at_index(row - m_)], column);
-  const double slack = std::min(upper_(row, column) - value, value - lower_(row, column));
+  const double slack = std::min(upper_(row, column) - values_[row], values_[row] - lower_(row, column));
   return slack <= touching_tol * size;
 }
 
@@ -375,18 +395,25 @@ bool hardly_moves(Index row, const ConstraintSpace& space) {
 
 void ActiveSetEngine::measure_margin(const Run& run) {
   const ConstraintSpace& space = *at(run.first).space;
-  const double* lengths = space.lengths();
+  const Eigen::Map<const Eigen::ArrayXd> lengths(space.lengths(), k_);
+  const bool some_infinite = (lengths == infinite).any();
+  still_.clear();
+  for (Index i = 0; i < k_; ++i)
+    if (hardly_moves(i, space)) still_.push_back(i);
   for (Index j = run.first; j < run.first + run.count; ++j) {
+    values_.head(m_) = products_.Gx.col(j);
+    values_.tail(k_ - m_) = point.x.col(j)(bounded_);
+    const auto lower = lower_.col(j).array();
+    const auto upper = upper_.col(j).array();
+    const auto slack = (upper - values_.array()).min(values_.array() - lower) / lengths;
+    const auto room = slack.max(lambda_.col(j).array().abs() * lengths);
     double smallest = infinite;
-    for (Index i = 0; i < k_; ++i) {
-      const bool fixed = lower_(i, j) == upper_(i, j);
-      if (hardly_moves(i, space) && (fixed || touches(i, j))) smallest = 0;  // the equalities imply it
-      if (fixed || std::isinf(lengths[i])) continue;
-      const double value = i < m_ ? products_.Gx(i, j) : point.x(bounded_[at_index(i - m_)], j);
-      const double multiplier = std::abs(lambda_(i, j)) * lengths[i];
-      const double slack = std::min(upper_(i, j) - value, value - lower_(i, j)) / lengths[i];
-      smallest = std::min(smallest, std::max(slack, multiplier));
-    }
+    if (some_infinite || some_fixed(j))
+      smallest = (lower == upper || lengths == infinite).select(infinite, room).minCoeff();
+    else if (k_ > 0)
+      smallest = room.minCoeff();
+    for (const Index i : still_)  // what touches there is implied by the equalities
+      if (lower[i] == upper[i] || touches(i, j)) smallest = 0;
     const double size = size_[at_index(j)];
     margin[at_index(j)] = size > 0 ? smallest / size : smallest;  // (G1)
   }
@@ -397,7 +424,7 @@ void ActiveSetEngine::mark_ill_conditioned(const Run& run, std::span<const DualS
   for (Index j = run.first; j < run.first + run.count; ++j) {
     const DualState& state = states[at_index(j)];
     if (state.outcome != DualState::Outcome::Solved) continue;
-    for (Index i = 0; i < k_; ++i)  // a row that holds always, but is not in the set, depends on others
+    for (Index i = 0; some_fixed(j) && i < k_; ++i)  // not in the set: it depends on others
       if (lower_(i, j) == upper_(i, j) && state.side[at_index(i)] == 0) margin[at_index(j)] = 0;
     const std::size_t count = state.rows.size();
     double smallest = 1;  // of the rows of S

@@ -96,6 +96,11 @@ class ActiveSetEngine {
     return instances_[static_cast<std::size_t>(column)];
   }
   void read_vectors();
+  [[nodiscard]] bool some_fixed(Index column) const {
+    return some_fixed_[static_cast<std::size_t>(column)] != 0;
+  }
+  void widen_limits(Index column);
+  void begin(Index column, std::vector<std::int8_t>& side) const;
   void find_sets(std::span<DualState> states);
   void expand(const Run& run, std::span<const DualState> states);
   void split_multipliers(const Run& run, std::span<const DualState> states);
@@ -124,7 +129,10 @@ class ActiveSetEngine {
   DenseMatrix lower_, upper_, bottom_, ceiling_, t_, lambda_;
   Products products_;
   KktWorkspace workspace_{};
-  std::vector<double> size_;  // of each solution in the norm of P
+  std::vector<double> size_;              // of each solution in the norm of P
+  Vector values_;                         // of the rows, in the column whose margin is measured
+  std::vector<std::uint8_t> some_fixed_;  // whether a column has rows whose limits are equal
+  std::vector<Index> still_{};            // rows that the equalities leave next to no room
 };
 
 }  // namespace altdiff::detail
