@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import torch
@@ -52,4 +53,8 @@ def gradients_of_a_share(rank: int, processes: int, store: str, inputs: torch.Te
     network(inputs[rank::processes]).pow(2).mean().backward()
     if rank == 0:
         torch.save([parameter.grad for parameter in network.parameters()], target)
+    # The network keeps gloo's threads, and these tensors of Python's: one that lets go of its own while the
+    # interpreter shuts down aborts the process. With the network gone, the threads end here.
+    del network
+    gc.collect()
     torch.distributed.destroy_process_group()
